@@ -25,8 +25,22 @@ more closely, and for every r.
 
 Proposition 8 takes the same inequalities in expectation over y, which bounds p(R_1) and p(R_-1).
 
+Corollary 1 combines both for `delta` and a number of steps M. If its assumptions hold, one step of
+block updates is in R_1, and M steps of independent parallel updates are not, with probability at
+least 1 - delta. The assumptions are:
+
+- Assumption 5: J0 > 0 and hG > 0.
+- Assumption 6: |C| >= 8 (1 + ln(4 M / delta)), hG >= ln(2 (4 - delta) / delta) / 2 and
+  J0 >= |C| ln(2) / 2.
+- Assumption 7: k >= max(|C|, N - delta (N + 1) / ((4 - delta) |C| + delta)). Its proof uses only
+  that P(K contains C) >= (4 - 2 delta) / (4 - delta), which is the condition for other masks.
+
+They are checked with the constants above. For the model of Equation 6 these are never smaller than
+the printed ones, J0 = J - the sum of all |h_i| and hG = the sum of h_i over C. Assumption 5 also
+states that hG exceeds the sum of |h_i| outside C. No step of the proof of Corollary 1 uses that.
+
 Reference: Li et al. 2024, Equations 5 to 8, Assumptions 5 to 7, Propositions 4, 5 and 8, Corollary
-1. The assumptions are checked in the form that these proofs use.
+1.
 """
 
 from __future__ import annotations
@@ -87,6 +101,7 @@ class ModeSeparation:
         clique: the cells and their constants.
         mode, opposite: R_1 and R_-1, the values of the clique's cells by name.
         delta: the probability of an exception.
+        steps: M of Corollary 1, the number of steps for which independent updates shall stay.
         blocks: the blocks of the chain, in words.
         cover: the probability that a step's block contains the clique.
         conditions: the conditions of the statements, with the values found.
@@ -112,6 +127,7 @@ class ModeSeparation:
     mode: dict[str, np.ndarray]
     opposite: dict[str, np.ndarray]
     delta: float
+    steps: int
     blocks: str
     cover: float
     conditions: tuple[Condition, ...]
@@ -128,7 +144,7 @@ class ModeSeparation:
 
     @property
     def holds(self) -> bool:
-        """Whether every condition holds, so that Corollary 1 applies as printed."""
+        """Whether every condition of Assumptions 5 to 7 holds, so that Corollary 1 applies."""
         return all(c.holds for c in self.conditions)
 
     @property
@@ -148,11 +164,16 @@ class ModeSeparation:
         if stay > self.reach_steps:
             parts.append("so independent updates are slower")
         failed = [c.meaning for c in self.conditions if not c.holds]
-        ending = f" Corollary 1 does not apply as printed, these fail: {'; '.join(failed)}." if failed else ""
+        ending = (
+            f" Corollary 1 does not apply, these fail: {'; '.join(failed)}."
+            if failed
+            else f" Corollary 1 applies: {sure} one step of {self.blocks} is in the mode, and {self.steps:,} of the others are not."
+        )
         return "; ".join(parts) + "." + ending
 
     def __repr__(self) -> str:
-        lines = [f"mode separation of the clique {', '.join(self.mode)} (delta {self.delta:g}, {self.blocks})"]
+        setting = f"delta {self.delta:g}, M = {self.steps:,}, {self.blocks}"
+        lines = [f"mode separation of the clique {', '.join(self.mode)} ({setting})"]
         for c in self.conditions:
             lines.append(f"  {'holds' if c.holds else 'FAILS'}  {c.meaning}: {c.value:.6g} (for {c.needed_by})")
         lines.append(f"  J0 = {self.J0:.6g} (mode gap {self.clique.mode_gap:.6g}, stay field {self.clique.stay_field:.6g})")
@@ -178,6 +199,7 @@ def mode_separation(
     k: int | None = None,
     clique: Sequence[int] | None = None,
     delta: float = 0.05,
+    steps: int = 1,
     given: Given | None = None,
 ) -> ModeSeparation:
     """Bound how soon block updates of an Ising model reach a mode, and how long others stay out.
@@ -200,6 +222,8 @@ def mode_separation(
             with |J_ij| above each threshold, and takes the one that independent updates leave with
             the smallest probability.
         delta: the probability of an exception.
+        steps: M of Corollary 1, for how many steps independent updates shall stay. It enters the
+            conditions alone.
         given: one row of data of given variables.
 
     Raises:
@@ -211,10 +235,15 @@ def mode_separation(
     """
     if not 0 < delta < 1:
         raise fail("E507", f"delta must lie between 0 and 1, got {delta!r}")
+    if not is_whole_number(steps) or steps < 1:
+        raise fail("E507", f"steps must be a whole number of at least 1, got {steps!r}")
     found = ising(model, params, "mode separation", given)
     blocks, cover_of = _chain(model, mask, k)
     chosen = strongest_clique(found) if clique is None else clique_of(found, _positions(found.graph, clique))
-    return _separation(found.graph, chosen, delta, blocks, cover_of(np.array(chosen.cells)), f"mode_separation({model.name})")
+    cover = cover_of(np.array(chosen.cells))
+    needed = _covered(delta, cover) if k is None else _large(found.graph.n_random, k, chosen.size, delta)
+    conditions = (*_conditions(chosen, cover, delta, steps), needed)
+    return _separation(found.graph, chosen, (delta, steps), (blocks, cover), conditions, f"mode_separation({model.name})")
 
 
 def _positions(graph: FactorGraph, clique: Sequence[Place]) -> tuple[int, ...]:
@@ -258,7 +287,10 @@ def _cover(mask: AbstractMask, cells: Array, name: str) -> float:
     return found
 
 
-def _separation(graph: FactorGraph, q: Clique, delta: float, blocks: str, cover: float, source: str) -> ModeSeparation:
+def _separation(
+    graph: FactorGraph, q: Clique, chances: tuple[float, int], chain: tuple[str, float], conditions: tuple[Condition, ...], source: str
+) -> ModeSeparation:
+    (delta, steps), (blocks, cover) = chances, chain
     weights = q.log_weights
     mass = math.exp(weights[0] - logsumexp(weights))
     opposite = math.exp(-logsumexp([2 * q.most_hG, 0.0, weights[2] - weights[1]]))
@@ -279,9 +311,10 @@ def _separation(graph: FactorGraph, q: Clique, delta: float, blocks: str, cover:
         _values(graph, q, 1),
         _values(graph, q, -1),
         delta,
+        steps,
         blocks,
         cover,
-        _conditions(q, cover),
+        conditions,
         min(q.mode_gap, q.stay_field),
         q.hG,
         q.r,
@@ -308,12 +341,30 @@ def _values(graph: FactorGraph, q: Clique, sign: int) -> dict[str, np.ndarray]:
     return {graph.cell_name(c): labels[c][1 if s == sign else 0] for c, s in zip(q.cells, q.signs, strict=True)}
 
 
-def _conditions(q: Clique, cover: float) -> tuple[Condition, ...]:
+def _conditions(q: Clique, cover: float, delta: float, steps: int) -> tuple[Condition, ...]:
+    """Return the conditions of both propositions, and Assumptions 5 and 6."""
+    J0, named = min(q.mode_gap, q.stay_field), "Corollary 1, Assumption 6"
+    size, field, coupling = 8 * (1 + math.log(4 * steps / delta)), math.log(2 * (4 - delta) / delta) / 2, q.size * math.log(2) / 2
     return (
-        Condition(
-            "the clique's couplings outweigh the fields and couplings on it, J0 > 0", "Assumptions 5 to 7", min(q.mode_gap, q.stay_field)
-        ),
-        Condition("R_1 is at least as probable as R_-1 whatever is outside, hG >= 0", "Assumptions 5 to 7", q.hG, or_equal=True),
+        Condition("the clique's couplings outweigh the fields and couplings on it, J0 > 0", "Assumption 5", J0),
+        Condition("R_1 is more probable than R_-1 whatever is outside, hG > 0", "Assumption 5", q.hG),
         Condition("blocks can contain the clique, P(K contains it) > 0", "Proposition 4", cover),
         Condition("|C| tanh(J0) > 2, r > 0", "Proposition 5", q.r),
+        Condition(f"the clique is large, |C| >= 8 (1 + ln(4 M / delta)) = {size:.6g}", named, q.size - size, or_equal=True),
+        Condition(f"the fields are strong, hG >= ln(2 (4 - delta) / delta) / 2 = {field:.6g}", named, q.hG - field, or_equal=True),
+        Condition(f"the couplings are strong, J0 >= |C| ln(2) / 2 = {coupling:.6g}", named, J0 - coupling, or_equal=True),
     )
+
+
+def _large(n: int, k: int, size: int, delta: float) -> Condition:
+    """Return Assumption 7 for blocks of k of n cells."""
+    least = max(size, n - delta * (n + 1) / ((4 - delta) * size + delta))
+    meaning = f"blocks are large, k >= max(|C|, N - delta (N + 1) / ((4 - delta) |C| + delta)) = {least:.6g}"
+    return Condition(meaning, "Corollary 1, Assumption 7", k - least, or_equal=True)
+
+
+def _covered(delta: float, cover: float) -> Condition:
+    """Return what the proof needs in place of Assumption 7 for blocks of other sizes."""
+    least = (4 - 2 * delta) / (4 - delta)
+    meaning = f"blocks often contain the clique, P(K contains it) >= (4 - 2 delta) / (4 - delta) = {least:.6g}"
+    return Condition(meaning, "Corollary 1, in place of Assumption 7", cover - least, or_equal=True)

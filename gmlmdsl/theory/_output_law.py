@@ -113,7 +113,8 @@ def output_law(
             branches; E602 for a schedule's mask of too many blocks; E507 for a sampler of updates,
             for `exact`, and for `prompt=` or `oracle=` of `refinement`.
 
-    Reference: Li 2025, Section 3.1, Algorithms 1 and 2.
+    Reference: Li 2025, Definitions 3.1.4 and 3.1.5 (rejection), Section 3.2 (Algorithm 1), Section
+    3.3.1 (Algorithm 2); Li et al. 2024, Appendix L.1 (refinement).
     """
     verify_is_model(model)
     if sampler == "exact" and sampler not in model.samplers:

@@ -1,6 +1,15 @@
-"""Four published claims on refinement and autoregressive decoding, beside the results of a run.
+"""Published claims on refinement and autoregressive decoding, beside the results of a run.
 
-The claims compare the two kinds of decoders (Li et al. 2024, Section 3.3).
+The claims compare the two kinds of decoders (Li et al. 2024, Sections 1 and 3.3). Two of them are
+judged twice: as printed, and in a stricter reading that a user may expect.
+
+- Printed: one pass can often produce reasonable translations. The paper defines no measure. Here
+  BLEU is read on the scale of Google Cloud's documentation: translations of at least 30 are
+  "understandable to good", and below 20 it is "hard to get the gist". Between these the claim stays
+  open. Stricter: one pass is as good as four.
+- Printed: four passes are more than 2 times as fast at the median, and more than 5 times at the
+  99th percentile, as an autoregressive decoder that keeps five hypotheses. The teacher's slowest
+  search stands for it. Stricter: four passes are faster than its quickest search.
 """
 
 from __future__ import annotations
@@ -14,6 +23,8 @@ from .._types import JsonObject
 
 PASSES = 4  # The number of passes that the claims refer to.
 LEARNT = 10.0  # Below this BLEU a network has learnt too little for conclusions on quality.
+GIST, UNDERSTANDABLE = 20.0, 30.0  # Steps of the scale of BLEU above.
+FASTER, FASTER_AT_END = 2.0, 5.0  # The printed ratios of times.
 AGREE, DISAGREE, OPEN = "agree", "disagree", "not testable here"
 
 
@@ -50,13 +61,13 @@ def claims(scores: JsonObject, latency: JsonObject) -> list[Claim]:
     many = min(students, key=lambda k: abs(len(students[k]["by_pass"]) - PASSES))
     best = max(teachers, key=lambda k: _bleu(teachers[k]))
     quality = [
-        _one_pass(students[many]),
+        *_one_pass(students[many]),
         _parity(many, students[many], best, teachers[best]),
         _stutter(many, students[many], best, teachers[best]),
     ]
     if min(_bleu(n) for n in (students[many], teachers[best])) < LEARNT:
         quality = [replace(c, verdict=OPEN) for c in quality]
-    return [*quality, _speed(many, latency)]
+    return [*quality, *_speed(many, latency)]
 
 
 def _value(notes: JsonObject, name: str) -> float:
@@ -75,14 +86,18 @@ def _interval(notes: JsonObject) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _one_pass(notes: JsonObject) -> Claim:
-    passes, claim = notes["by_pass"], "One pass often suffices."
+def _one_pass(notes: JsonObject) -> tuple[Claim, Claim]:
+    passes = notes["by_pass"]
+    printed, stricter = "One pass can often produce reasonable translations.", "Stricter: one pass is as good as four."
     if len(passes) < 2:
-        return Claim(claim, "the student's samplers have one pass", OPEN)
+        return Claim(printed, "the student's samplers have one pass", OPEN), Claim(stricter, "the student's samplers have one pass", OPEN)
     first, last, (low, _) = passes[0]["bleu"], passes[-1]["bleu"], _interval(notes)
     settled = notes["passes"].get("1", 0) / max(notes["sentences"], 1)
-    found = f"BLEU {first:.2f} after pass 1, {last:.2f} after pass {passes[-1]['number']} (95 % from {low:.2f}); "
-    return Claim(claim, f"{found}{100 * settled:.0f} % of sentences stay as pass 1 leaves them", AGREE if first >= low else DISAGREE)
+    reasonable = AGREE if first >= UNDERSTANDABLE else DISAGREE if first < GIST else OPEN
+    found = f"BLEU {first:.2f} after pass 1; from {UNDERSTANDABLE:.0f} understandable to good, below {GIST:.0f} hard to get the gist"
+    beside = f"BLEU {first:.2f} after pass 1, {last:.2f} after pass {passes[-1]['number']} (95 % from {low:.2f}); "
+    same = Claim(stricter, f"{beside}{100 * settled:.0f} % of sentences stay as pass 1 leaves them", AGREE if first >= low else DISAGREE)
+    return Claim(printed, found, reasonable), same
 
 
 def _parity(name: str, student: JsonObject, teacher_name: str, teacher: JsonObject) -> Claim:
@@ -100,23 +115,32 @@ def _stutter(name: str, student: JsonObject, teacher_name: str, teacher: JsonObj
     return Claim("Refinement stutters at least twice as often.", found, verdict)
 
 
-def _speed(name: str, latency: JsonObject) -> Claim:
-    claim, times = "Refinement is faster, and more so at the 99th percentile.", {}
+def _speed(name: str, latency: JsonObject) -> tuple[Claim, Claim]:
+    ratios = f"more than {FASTER:.0f} times as fast at the median, {FASTER_AT_END:.0f} at the 99th percentile"
+    printed = f"Four passes are {ratios}, as a search of five hypotheses."
+    stricter, times = "Stricter: they are faster than the quickest search, and more so at the 99th percentile.", {}
     for t in latency["timings"]:
         if t["batch"] == 1:
             times[t["name"]] = t
     student = times.get(name.replace(".", " ", 1))
     found = dict(_teachers(times))
     if student is None or not found:
-        return Claim(claim, "not measured", OPEN)
-    quick = min(found, key=lambda k: found[k]["median_ms"])
-    if student["p99_ms"] is None or found[quick]["p99_ms"] is None:
-        return Claim(claim, "too few runs for a 99th percentile", OPEN)
-    middle, late = (found[quick][k] / student[k] for k in ("median_ms", "p99_ms"))
-    sampler, other = name.partition(".")[2], quick.partition(" ")[2]
-    words = f"`{sampler}` {middle:.2f} times as fast as `{other}` at the median, {late:.2f} at the 99th"
-    device = str(latency["setting"].get("device", ""))
-    return Claim(claim, f"{words} ({device})" if device else words, AGREE if late > middle > 1 else DISAGREE)
+        return Claim(printed, "not measured", OPEN), Claim(stricter, "not measured", OPEN)
+    slow, quick = (chosen(found, key=lambda k: found[k]["median_ms"]) for chosen in (max, min))
+    if None in (student["p99_ms"], found[quick]["p99_ms"], found[slow]["p99_ms"]):
+        few = "too few runs for a 99th percentile"
+        return Claim(printed, few, OPEN), Claim(stricter, few, OPEN)
+    device, sampler = str(latency["setting"].get("device", "")), name.partition(".")[2]
+
+    def beside(other: str) -> tuple[float, float, str]:
+        middle, late = (found[other][k] / student[k] for k in ("median_ms", "p99_ms"))
+        words = f"`{sampler}` {middle:.2f} times as fast as `{other.partition(' ')[2]}` at the median, {late:.2f} at the 99th"
+        return middle, late, f"{words} ({device})" if device else words
+
+    middle, late, words = beside(slow)
+    as_printed = Claim(printed, words, AGREE if middle > FASTER and late > FASTER_AT_END else DISAGREE)
+    middle, late, words = beside(quick)
+    return as_printed, Claim(stricter, words, AGREE if late > middle > 1 else DISAGREE)
 
 
 def _teachers(times: JsonObject) -> Iterator[tuple[str, Any]]:

@@ -104,6 +104,27 @@ def test_lemma_3():
     np.testing.assert_array_equal(np.exp(beside_one), [1, 0])
 
 
+def test_lemma_3_as_printed():
+    """9/13 is the conditional of the cell that K does not hide; the hidden cells have 6/7 beside 3/4, and 9/17 beside 3/5."""
+    T, A = np.array([[3, 2], [1, 0]]) / 6, np.array([[1 / 2, 1 / 3], [1 / 4, 1 / 2]])
+    inputs = {"T": T, "A": A}
+    text = """
+input T[2, 2] : real
+input A[2, 2] : real
+model two { var x0 : bit  var x1 : bit  factor log(T[x0, x1]) }
+model both { var x0 : bit  var x1 : bit  var k : bit  factor log(T[x0, x1])  factor if k == 0 then log(A[x0, x1]) else log(1 - A[x0, x1]) }
+mask looking for two sees x0, x1 { choose A[x0, x1] : {x0}  choose 1 - A[x0, x1] : {x1} }
+"""
+    program = gm.parse(text, **inputs)
+    two, at = program.model("two"), {"x0": 0, "x1": 0}
+    plain = [np.exp(two.log_conditional({}, at, K=cell))[0] for cell in (0, 1)]
+    given = [np.exp(two.log_conditional({}, at, K=cell, mask="looking"))[0] for cell in (0, 1)]
+    np.testing.assert_allclose(plain, [3 / 4, 3 / 5], rtol=1e-6)
+    np.testing.assert_allclose(given, [6 / 7, 9 / 17], rtol=1e-6)
+    printed = np.exp(program.model("both").log_conditional({}, at | {"k": 0}, K=1))[0]
+    np.testing.assert_allclose(printed, 9 / 13, rtol=1e-6)
+
+
 def test_lemma_4_adaptive_conditionals_average_to_the_plain_one():
     """The mean of p(x_K | x_rest, K') over K' ~ p(. | x_rest) is p(x_K | x_rest), here with K' in {a, not a}."""
     case = BY_NAME["lemma3"]

@@ -63,7 +63,7 @@ def test_the_small_version_has_every_picture_and_every_table_of_the_page(built, 
     fresh = (out / PAGE.name).read_text(encoding="utf-8")
     for page in (text, fresh):
         tables = [found[0] for found in builder.PLACE.finditer(page)]
-        assert len(tables) == 11
+        assert len(tables) == 12
         assert all("| --- |" in t and "nan" not in t for t in tables)
     heads = [re.findall(r"^\| (?:quantity|exact|J|C of).*", p, re.M)[0] for p in (text, fresh)]
     assert heads[0].split("|")[1:3] == heads[1].split("|")[1:3]
@@ -217,6 +217,28 @@ def test_blocks_reach_the_mode_and_independent_draws_stay(built):
     assert (escape.waiting <= escape.missed ** np.arange(len(escape.waiting)) + 1e-12).all()
     assert escape.staying[min(int(escape.kept), len(escape.staying) - 1)] >= 0.95
     assert escape.waiting[-1] < 0.1 < 0.9 < escape.staying[-1]
+
+
+@pytest.mark.parametrize(("delta", "steps"), [(0.5, 1), (0.1, 1)])
+def test_an_example_within_the_assumptions_of_corollary_1_keeps_its_promises(parts, delta, steps):
+    found = parts["parallel"].within(delta, steps)
+    assert found.bounds.holds
+    assert found.arrived >= 1 - found.bounds.c - 1e-12
+    np.testing.assert_allclose(found.arrived, 1 / (1 + np.exp(-2 * found.bounds.hG)), rtol=1e-6)  # the other values have no weight
+    assert 0 < found.left <= np.exp(found.bounds.clique.log_leaving) <= delta / 2
+    field = float(found.bounds.hG)  # there are no other fields: J0 and hG as printed
+    np.testing.assert_allclose(found.coupling - field, found.bounds.clique.size * np.log(2) / 2, rtol=1e-6)
+    np.testing.assert_allclose(field, np.log(2 * (4 - delta) / delta) / 2, rtol=1e-6)
+
+
+def test_the_lumped_chain_of_the_example_is_that_of_all_states(parts):
+    """P(k of n cells become +1) is the binomial law, here against products over all configurations."""
+    for n, odds in ((0, 1.0), (3, -0.7), (5, 40.0)):
+        q = 1 / (1 + np.exp(-odds))
+        states = np.array(list(itertools.product([0, 1], repeat=n))).reshape(2**n, n)
+        law = np.where(states == 1, q, 1 - q).prod(axis=1)
+        expected = [law[states.sum(axis=1) == k].sum() for k in range(n + 1)]
+        np.testing.assert_allclose(parts["parallel"].binomial(n, odds), expected, rtol=1e-9, atol=1e-15)
 
 
 @pytest.mark.slow

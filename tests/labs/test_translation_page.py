@@ -64,3 +64,27 @@ def test_passes_of_another_candidate_are_left_out() -> None:
     }
     rows = script.passes({"scores": scored}).splitlines()[2:]
     assert rows == ["| student, `refine` | 1 | 1.00 | 0.00 | 0 % |", "| student, `refine` | 2 | 2.00 | 0.00 | 75 % |"]
+
+
+@pytest.mark.parametrize(
+    ("quantity", "heads", "low", "high", "verdict"),
+    [
+        ("self-attention to next", "min", -0.2, -0.1, "agree"),
+        ("self-attention to previous", "max", 0.1, 0.2, "disagree"),
+        ("previous in top 2", "share", -0.1, 0.1, "not testable here"),
+        ("cross-attention total variation", "mean", -0.2, -0.1, "agree"),
+        ("cross-attention cosine distance", "min", 0.1, 0.2, "disagree"),
+        ("cross-attention top 1 overlap", "share", 0.1, 0.2, "agree"),
+        ("cross-attention top 2 overlap", "share", -0.2, -0.1, "disagree"),
+        ("cross-attention top 2 overlap", "share", -0.1, 0.1, "not testable here"),
+    ],
+)
+def test_a_verdict_on_a_hypothesis_is_that_of_its_interval(quantity: str, heads: str, low: float, high: float, verdict: str) -> None:
+    """Hypothesis 1 is found not to hold, Hypothesis 2 to hold: a verdict is of what the paper finds."""
+    kinds = [
+        {"quantity": quantity, "heads": heads, "pairs": p, "mean": 0.5, "low": low, "high": high}
+        for p in ("stutter", "other", "difference")
+    ]
+    (row,) = script.hypotheses({"attention": {"student.a": {"adjacent": kinds}, "teacher.b": {"adjacent": kinds}}}).splitlines()[2:]
+    assert row.startswith(f"| {2 if quantity.startswith('cross') else 1} | {quantity}")
+    assert row.endswith(f" | {verdict} |")

@@ -76,7 +76,11 @@ class Enumeration:
 
 
 def separation(params: dict[str, Array], **options: Any) -> ModeSeparation:
-    return mode_separation(MODELS[len(params["h"])], params, **options)
+    return separation_of(MODELS[len(params["h"])], params, **options)
+
+
+def separation_of(model: Any, params: dict[str, Any], mask: str | None = None, **options: Any) -> ModeSeparation:
+    return mode_separation(model, params, mask, **options)
 
 
 # Recognition
@@ -118,7 +122,7 @@ def test_fields_and_couplings_give_the_law_back(text: str) -> None:
 )
 def test_other_models_are_refused_with_the_reason(body: str, said: str) -> None:
     with pytest.raises(gm.GmlmError, match="E711") as caught:
-        mode_separation(gm.parse(f"model m {{\n {body}\n}}\n").model(), {}, k=1)
+        separation_of(gm.parse(f"model m {{\n {body}\n}}\n").model(), {}, k=1)
     assert said in str(caught.value)
 
 
@@ -158,7 +162,7 @@ def test_masks_that_look_at_x_are_refused() -> None:
     text += "mask b given x { choose {x[0], x[1]} weight 1 + x[0]  choose {x[2]} weight 1 }\n"
     for mask in ("a", "b"):
         with pytest.raises(gm.GmlmError, match="E507"):
-            mode_separation(gm.parse(text).model(), {}, mask)
+            separation_of(gm.parse(text).model(), {}, mask)
 
 
 # Cliques
@@ -168,7 +172,7 @@ def test_masks_that_look_at_x_are_refused() -> None:
 def test_the_strong_clique_is_found_whatever_its_cells_are_called(seed: int) -> None:
     rng = np.random.default_rng(seed)
     model, cells = pairwise(14, "bit"), (2, 5, 7, 9, 13)
-    found = mode_separation(model, drawn(rng, 14, cells, 1.5, twisted=True), k=6)
+    found = separation_of(model, drawn(rng, 14, cells, 1.5, twisted=True), k=6)
     assert found.clique.cells == cells
     assert found.J0 > 0
     assert found.binomial_stay_steps > 1
@@ -355,11 +359,11 @@ def test_proposition_8_bounds_the_exact_masses(n: int, clique: tuple[int, ...], 
     assert exact.p[np.abs(total) < len(clique)].sum() <= found.rest_mass + 1e-12
 
 
-def test_corollary_1_block_updates_arrive_while_independent_ones_stay() -> None:
+def test_block_updates_arrive_while_independent_ones_stay_below_the_thresholds_of_corollary_1() -> None:
     params = drawn(np.random.default_rng(5), 6, (1, 2, 4, 5), 3.0)
     found, exact = separation(params, k=5), Enumeration(params)
     assert found.clique.cells == (1, 2, 4, 5)
-    assert found.holds
+    assert [c.needed_by for c in found.conditions if not c.holds] == ["Corollary 1, Assumption 6"] * 2 + ["Corollary 1, Assumption 7"]
     assert found.binomial_stay_steps > found.reach_steps
     assert "so independent updates are slower" in found.statement
     total = exact.turned(found).sum(axis=1)
@@ -381,9 +385,9 @@ def test_a_condition_that_fails_is_said_with_its_number() -> None:
     params["J"][:4, :4] = np.triu(np.full((4, 4), 4.0), 1)
     found = separation(params, k=6)
     assert found.clique.cells == (0, 1, 2, 3)
-    assert [c.holds for c in found.conditions] == [False, True, True, False]
+    assert [c.holds for c in found.conditions] == [False, True, True, False, False, True, False, False]
     assert found.conditions[0].value == found.J0 == -3
-    assert "does not apply as printed" in found.statement
+    assert "Corollary 1 does not apply" in found.statement
     text = repr(found)
     assert "FAILS  the clique's couplings outweigh" in text
     assert found.statement in text
@@ -391,3 +395,80 @@ def test_a_condition_that_fails_is_said_with_its_number() -> None:
     assert found.opposite == {f"x[{i}]": -1 for i in range(4)}
     assert found.reach_steps.kind == "upper bound"
     assert found.binomial_stay_steps.kind == "lower bound"
+
+
+# Corollary 1. With delta = 0.5 and M = 1 its assumptions are |C| >= 8 (1 + ln 8) = 24.64, hG >= ln(14) / 2 = 1.3195,
+# J0 >= |C| ln(2) / 2, and for blocks of N - 1 cells N >= 182.
+
+SIZE, FIELD = 26, 1.32 / 26
+WITHIN: dict[str, Any] = {"n": SIZE, "h": FIELD, "J": FIELD + SIZE * math.log(2) / 2 + 1e-6}
+UNIFORM = """
+input n : int
+model m {
+  var x[i in range(n)] : spin
+  param h
+  param J
+  factor h * x[i] for i in range(26)
+  factor J * x[i] * x[j] for i in range(26) for j in range(26) if i < j
+}
+mask most = mixture { 0.86 : everything(x)  0.14 : subsets(x, size = 2) }
+mask fewer = mixture { 0.85 : everything(x)  0.15 : subsets(x, size = 2) }
+"""
+
+
+def uniform(n: int, h: float, J: float, mask: str | None = None, k: int | None = None, **options: Any) -> ModeSeparation:
+    """A clique of 26 equal cells among n."""
+    options = {"k": n if k is None and mask is None else k, "delta": 0.5} | options
+    return separation_of(gm.parse(UNIFORM, n=n).model(), {"h": h, "J": J}, mask, clique=range(SIZE), **options)
+
+
+def failing(found: ModeSeparation) -> list[str]:
+    return [c.meaning.partition(",")[0] for c in found.conditions if not c.holds]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, []),
+        ({"h": 0.0, "J": 20.0}, ["R_1 is more probable than R_-1 whatever is outside", "the fields are strong"]),
+        ({"h": 1.31 / SIZE}, ["the fields are strong"]),
+        ({"J": WITHIN["J"] - 2e-6}, ["the couplings are strong"]),
+        ({"steps": 2}, ["the clique is large"]),
+        ({"delta": 0.4}, ["the clique is large", "the fields are strong"]),
+        ({"n": 27, "k": 26}, ["blocks are large"]),
+        ({"n": 183, "k": 182}, []),
+        ({"n": 181, "k": 180}, ["blocks are large"]),
+        ({"mask": "most"}, []),
+        ({"mask": "fewer"}, ["blocks often contain the clique"]),
+    ],
+)
+def test_corollary_1_applies_within_the_thresholds_of_its_assumptions_alone(change: dict[str, Any], expected: list[str]) -> None:
+    found = uniform(**(WITHIN | change))
+    assert failing(found) == expected
+    assert found.holds == (not expected)
+    assert ("Corollary 1 applies" in found.statement) == (not expected)
+    if not expected:  # what the proof concludes from the assumptions, at half of delta for each chain
+        assert found.c <= found.delta / 2
+        assert math.floor(found.delta / 4 * math.exp(2 * found.r**2 / SIZE)) >= found.steps
+
+
+def test_within_its_assumptions_both_halves_of_corollary_1_hold_exactly() -> None:
+    """Without other cells the number of cells at +1 is a chain of its own, for all 2^26 states."""
+    found, size = uniform(**WITHIN), SIZE
+    m = np.arange(size + 1)
+    energy = WITHIN["h"] * (2 * m - size) + WITHIN["J"] * ((2 * m - size) ** 2 - size) / 2
+    weights = energy + [math.log(math.comb(size, k)) for k in m]
+    p = np.exp(weights - weights.max())
+    assert (p / p.sum())[-1] >= found.mass >= 1 - found.delta / 2
+    staying = []
+    for up in range((size - 2) // 2 + 1):  # sums of at most -2
+        odds = [1 / (1 + math.exp(-2 * (WITHIN["h"] + WITHIN["J"] * (2 * up - size - s)))) for s in (1, -1)]
+        rows = [[math.comb(n, k) * q**k * (1 - q) ** (n - k) for k in range(n + 1)] for n, q in zip((up, size - up), odds, strict=True)]
+        staying.append(np.convolve(rows[0], rows[1])[: (size - 2) // 2 + 1].sum())
+    assert min(staying) >= 1 - found.delta / 2
+
+
+def test_steps_that_are_no_number_of_steps_are_refused() -> None:
+    for steps in (0, 1.5, "many"):
+        with pytest.raises(gm.GmlmError, match="E507"):
+            uniform(**WITHIN, steps=steps)
