@@ -63,7 +63,7 @@ def resolves(name: str) -> bool:
     if words[:2] == ["gmlm", "explain"]:
         return words[2] in CODES or bool(meanings_of(words[2]))
     if words[0] == "gmlm":
-        return words[1] in get_command(app).commands
+        return words[1] in getattr(get_command(app), "commands")
     if words[:2] == ["python", "examples/labs"]:
         return f'"{words[2]}":' in (ROOT / "examples" / "labs" / "__main__.py").read_text(encoding="utf-8")
     if "::" in name:

@@ -283,6 +283,15 @@ def attention_table(results: laboratory.Results, size: Size, kind: str, printed:
     return markdown(["optimiser", *(f"{name} (printed)" for name in NAMES), claim, "whole order", "loss, nats"], rows)
 
 
+def joint_table(results: laboratory.Results, size: Size) -> str:
+    """Blocks of W_V where attention is trained with it, by optimiser, cross-entropy (Figure 2.6)."""
+    rows = []
+    for name in list(TABLE)[: size.rows]:
+        word, topic, other = (column(over(results, size, "attention", name), "blocks", k) for k in ("word", "topic", "other"))
+        rows.append([name, *(spread(k) for k in (word, topic, other)), less(other, topic)])
+    return markdown(["optimiser", "same word", "others of the topic", "other topics", "topic above others"], rows)
+
+
 def begins(norms: Sequence[float]) -> int | None:
     """Where in its record a norm first has a tenth of its rise; None where it rises by less than a tenth of what it was."""
     rise = max(norms) - norms[0]
@@ -355,6 +364,7 @@ def tables(results: laboratory.Results, size: Size) -> dict[str, str]:
         "topics-value": block_table(results, size, "value"),
         "topics-embedding": block_table(results, size, "embedding"),
         "topics-attention": attention_table(results, size, "attention", TABLE),
+        "topics-joint": joint_table(results, size),
         "topics-diagonal": attention_table(results, size, "diagonal", DIAGONAL),
         "topics-stages": stage_table(results, size),
         "topics-landscape": landscape_table(results["landscapes"]),
