@@ -42,6 +42,7 @@ CHAINS = {
     "stationary_law": chain(theory.stationary_law),
     "stationary_bias": chain(theory.stationary_bias),
     "total_variation": chain(lambda model, params, **o: theory.total_variation(model, params, steps=3, **o)),
+    "divergence": chain(lambda model, params, **o: theory.divergence(model, params, steps=3, **o)),
     "hitting_time": chain(lambda model, params, **o: theory.hitting_time(model, params, first, **o)),
 }
 SAMPLERS: dict[str, Verb] = {
@@ -70,6 +71,7 @@ MASKS: dict[str, Verb] = {
     "poincare_constant": lambda c, m: theory.poincare_constant(c.model, c.params, m, **c.told),
     "dirichlet_form": lambda c, m: theory.dirichlet_form(c.model, c.params, first, m, **c.told),
     "entropy_tensorization": lambda c, m: theory.entropy_tensorization(c.model, c.params, m, **c.told),
+    "log_sobolev_constant": lambda c, m: theory.log_sobolev_constant(c.model, c.params, m, **c.told),
     "product_gap": lambda c, m: theory.product_gap(c.model, c.params, m, **c.told),
     "step_gap": lambda c, m: theory.step_gap(c.model, c.params, c.model, c.params, m, **c.told),
     "mode_separation": lambda c, m: theory.mode_separation(c.model, c.params, m, clique=(0, 1), **c.told),

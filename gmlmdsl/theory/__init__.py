@@ -30,8 +30,10 @@ from ._information_profile import suggest_schedule as suggest_schedule
 from ._laws import Bias as Bias
 from ._laws import stationary_bias as stationary_bias
 from ._laws import stationary_law as stationary_law
+from ._log_sobolev import log_sobolev_constant as log_sobolev_constant
 from ._mask_report import MaskReport as MaskReport
 from ._mixing import dirichlet_form as dirichlet_form
+from ._mixing import divergence as divergence
 from ._mixing import mixing_time as mixing_time
 from ._mixing import poincare_constant as poincare_constant
 from ._mixing import relaxation_time as relaxation_time

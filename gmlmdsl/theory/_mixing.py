@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -256,8 +256,23 @@ def verify_matrix(chain: Chain, what: str) -> None:
         raise fail("E601", message, help="name a start, `start=x`: then the distribution is followed step by step")
 
 
+Distance = Callable[[Array, Array], float]
+
+
 def _distance(rows: Array, law: Array) -> float:
     return float(0.5 * np.abs(rows - law).sum(axis=-1).max())
+
+
+def _chi_square(rows: Array, law: Array) -> float:
+    return float(((rows - law) ** 2 / law).sum(axis=-1).max())
+
+
+def _kl(rows: Array, law: Array) -> float:
+    some = np.maximum(rows, 1e-300)
+    return float((rows * np.log(some / law)).sum(axis=-1).max())
+
+
+MEASURES: dict[str, Distance] = {"chi_square": _chi_square, "kl": _kl, "total_variation": _distance}
 
 
 def _first_power(matrix: Array, starts: Array, law: Array, tv: float) -> float:
@@ -291,21 +306,22 @@ def _first_below(chain: Chain, now: Array, law: Array, tv: float) -> float:
     )
 
 
-def distances(chain: Chain, now: Array, law: Array, steps: int) -> Iterator[float]:
-    """Yield the total variation distance to a distribution after 0, 1, .. steps.
+def distances(chain: Chain, now: Array, law: Array, steps: int, distance: Distance = _distance) -> Iterator[float]:
+    """Yield the distance to a distribution after 0, 1, .. steps.
 
     Args:
         chain: the chain.
         now: the distribution at the start, over the support.
         law: the distribution to compare with, over the support.
         steps: the last step.
+        distance: the distance of the farthest row of an array to a distribution.
     """
     space, inside = chain.space, chain.space.support
     tensor = np.zeros(space.count)
     tensor[inside] = now
     tensor = tensor.reshape(space.sizes)
     for step in range(steps + 1):
-        yield _distance(tensor.ravel()[inside], law)
+        yield distance(tensor.ravel()[inside], law)
         if step < steps:
             tensor = chain.push(tensor)
 
@@ -346,21 +362,72 @@ def total_variation(
     """
     if to not in ("stationary", "target"):
         raise fail("E507", f'to must be "stationary" or "target", got {to!r}')
+    _verify_steps(steps)
+    chain = chain_of(model, params, sampler, mask, "total variation", given)
+    return _curve(chain, start, chain.target if to == "target" else chain.law, steps, "total_variation")
+
+
+def divergence(
+    model: JointModel,
+    params: Params,
+    sampler: str | None = None,
+    steps: int = 100,
+    *,
+    mask: str | None = None,
+    start: ArrayLike | str | None = None,
+    measure: str = "chi_square",
+    given: Given | None = None,
+) -> Array:
+    """Return the divergence of a chain from its stationary distribution pi after 0, .., `steps` steps.
+
+    With q the distribution after a step, it is the sum of (q - pi)^2 / pi or of q log(q / pi). For
+    the block dynamics of a mask each step multiplies chi-square by at most (1 - 1 / C)^2, with the
+    Poincare constant C, and KL by at most 1 - 1 / C_AT, with the constant of entropy tensorization.
+
+    Args:
+        model: the model; a sampler's state includes the latents.
+        params: parameters.
+        sampler: the sampler's name: one run of its body is one step.
+        steps: the last step.
+        mask: in place of a sampler, the block dynamics of this mask, with latents summed out.
+        start: as in `total_variation`; None takes the worst start at each step.
+        measure: "chi_square" or "kl" (in nats).
+        given: one row of data of given variables.
+
+    Returns:
+        Array of shape (steps + 1,); nan if the chain converges to no single distribution.
+
+    Raises:
+        GmlmError: E507 for an invalid option, E601 if the enumeration is too large.
+
+    Reference: Li et al. 2024, Definitions 5 and 9.
+    """
+    if measure not in ("chi_square", "kl"):
+        raise fail("E507", f'measure must be "chi_square" or "kl", got {measure!r}')
+    _verify_steps(steps)
+    chain = chain_of(model, params, sampler, mask, "a divergence", given)
+    return _curve(chain, start, chain.law, steps, measure)
+
+
+def _verify_steps(steps: int) -> None:
     if not isinstance(steps, int | np.integer) or isinstance(steps, bool) or not 0 <= steps <= MOST_STEPS:
         raise fail("E507", f"steps must be a whole number from 0 to {MOST_STEPS:,}, got {steps!r}")
-    chain = chain_of(model, params, sampler, mask, "total variation", given)
-    law = chain.target if to == "target" else chain.law
+
+
+def _curve(chain: Chain, start: ArrayLike | str | None, law: Array | None, steps: int, measure: str) -> Array:
+    """Return the distance after 0, .., `steps` steps, from a start or from the worst one."""
+    what, distance = measure.replace("_", " "), MEASURES[measure]
     if law is None:
         return np.full(steps + 1, np.nan)
     if start is not None:
-        return np.fromiter(distances(chain, start_of(chain, start, "total variation"), law, steps), float, steps + 1)
-    verify_matrix(chain, "total variation from the worst start")
+        return np.fromiter(distances(chain, start_of(chain, start, what), law, steps, distance), float, steps + 1)
+    verify_matrix(chain, f"{what} from the worst start")
     if steps * float(chain.size) ** 3 > MOST_PRODUCTS:
-        message = f"total variation from the worst start: {steps:,} products of matrices of {chain.size:,} configurations"
+        message = f"{what} from the worst start: {steps:,} products of matrices of {chain.size:,} configurations"
         raise fail("E601", message, help="name a start, `start=x`, or take fewer steps")
     rows, out = np.eye(chain.size), np.zeros(steps + 1)
     for step in range(steps + 1):
-        out[step] = _distance(rows, law)
+        out[step] = distance(rows, law)
         if step < steps:
             rows = rows @ chain.matrix
     return out

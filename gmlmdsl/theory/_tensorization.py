@@ -70,12 +70,17 @@ def entropy_tensorization(
     """
     verified_seed(seed)
     name, dynamics = dynamics_of(model, params, mask, "entropy tensorization", given)
-    if dynamics.space.count > MOST_CONFIGURATIONS:
-        message = f"entropy tensorization searches over distributions on {dynamics.space.count:,} configurations"
-        help = "take a smaller model; `poincare_constant` is a lower bound, and larger models have it"
-        raise fail("E601", f"{message}, more than the limit of {MOST_CONFIGURATIONS:,}", help=help)
+    verify_size(dynamics, "entropy tensorization")
     value, note = tensorization_of(dynamics, seed)
     return Quantity(value, "lower bound", f"entropy_tensorization({model.name}, mask={name!r})", note=note)
+
+
+def verify_size(dynamics: BlockDynamics, what: str) -> None:
+    """Raise E601 for more configurations than a search over distributions can take."""
+    if dynamics.space.count > MOST_CONFIGURATIONS:
+        message = f"{what} searches over distributions on {dynamics.space.count:,} configurations"
+        help = "take a smaller model; `poincare_constant` is a lower bound, and larger models have it"
+        raise fail("E601", f"{message}, more than the limit of {MOST_CONFIGURATIONS:,}", help=help)
 
 
 def tensorization_of(dynamics: BlockDynamics, seed: int = 0) -> tuple[float, str]:
@@ -86,7 +91,7 @@ def tensorization_of(dynamics: BlockDynamics, seed: int = 0) -> tuple[float, str
     if len(dynamics.space.support) < 2:
         return 1.0, "the support is one configuration"
     verify_work(dynamics, 2 * KEPT * (CLIMBS + FURTHER), "entropy tensorization")
-    search = _Search(dynamics)
+    search = EntropySearch(dynamics)
     logs = np.stack(list(search.starts(seed)), axis=-1)
     most = max(2 * KEPT, int(MOST_AT_ONCE // (dynamics.space.count * (1 + len(dynamics.blocks)))))
     logs = logs[..., :most]
@@ -97,7 +102,7 @@ def tensorization_of(dynamics: BlockDynamics, seed: int = 0) -> tuple[float, str
     return poincare, f"the Poincare constant: no r among {logs.shape[-1]} starts is worse than r near p"
 
 
-class _Search:
+class EntropySearch:
     """The ratio R(r) and its ascent; r is stored as log r / q with starts on the last axis."""
 
     def __init__(self, dynamics: BlockDynamics):

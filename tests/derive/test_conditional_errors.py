@@ -91,6 +91,8 @@ THEORY: dict[str, Callable[[Any, Any], object]] = {
     "suggest_masks": lambda m, p: gm.theory.suggest_masks(m, p),
     "product_gap": lambda m, p: gm.theory.product_gap(m, p, mask="whole"),
     "entropy_tensorization": lambda m, p: gm.theory.entropy_tensorization(m, p, mask="one"),
+    "log_sobolev_constant": lambda m, p: gm.theory.log_sobolev_constant(m, p, mask="one"),
+    "divergence": lambda m, p: gm.theory.divergence(m, p, mask="one"),
     "poincare_constant": lambda m, p: gm.theory.poincare_constant(m, p, mask="one"),
     "relaxation_time": lambda m, p: gm.theory.relaxation_time(m, p, mask="one"),
     "spectral_gap": lambda m, p: gm.theory.spectral_gap(m, p, sampler="cells"),
