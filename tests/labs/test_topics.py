@@ -28,6 +28,21 @@ def test_the_minimum_norm_solution_is_that_of_the_theorem():
     assert round(theory.attention_bounds(10)["lambda_1"], 5) == 0.57734
 
 
+def test_the_minimisers_without_a_penalty_are_those_of_theorem_2_1_4():
+    """Each member tells every document, the member of least norm is that of Theorem 2.1.2, and there are no further minimisers."""
+    T, v, m, rng = 4, 3, theory.Masking(0.2, 0.3, 0.1), np.random.default_rng(0)
+    members = [theory.member(T, v, rng, m) for _ in range(3)]
+    for tau in (1, 2, 3):
+        p = theory.documents(T, v, tau)
+        for w in (*members, theory.closed_form(T, v, m)):
+            np.testing.assert_allclose(theory.shown(p, m) @ w.T, p, atol=1e-13)
+        assert T * v + 1 - np.linalg.matrix_rank(theory.shown(p, m)) == 1 + T * (v - 1)  # u, and all but one entry of each topic
+    least = theory.closed_form(T, v, m)
+    for w in members:
+        assert abs(((w - least) * least).sum()) < 1e-10  # orthogonal to all that leads to other members
+        assert np.linalg.norm(w) > np.linalg.norm(least)
+
+
 def test_ridge_is_that_of_enumeration():
     """Every document of two words, every mask and everything that it may show."""
     T, v, n, penalty = 2, 2, 2, 0.01

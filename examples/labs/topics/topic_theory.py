@@ -50,6 +50,22 @@ def closed_form(T: int, v: int, m: Masking = MASKING) -> Array:
     return found
 
 
+def member(T: int, v: int, rng: np.random.Generator, m: Masking = MASKING) -> Array:
+    """One of the value matrices of Theorem 2.1.4, whose loss is 0: random constants u of rows, and random entries up to their sums.
+
+    The sum over a topic is u v, and 1 / (1 - (1 - p_c) p_m) more over a word's own; column 0 follows from u.
+    """
+    u = rng.normal(size=T * v + 1)
+    found = rng.normal(size=(T * v + 1, T * v + 1))
+    sums = np.repeat(u[:, None] * v, T, axis=1)
+    sums[np.arange(1, T * v + 1), np.arange(T * v) // v] += 1 / m.whole
+    topics = found[:, 1:].reshape(-1, T, v)
+    topics += ((sums - topics.sum(axis=2)) / v)[:, :, None]
+    found[:, 0] = -(1 / m.hidden - 1) * u
+    found[1:, 0] -= m.random / ((1 - m.kept - m.random) * m.whole * T * v)
+    return found
+
+
 def documents(T: int, v: int, tau: int) -> Array:
     """The word frequencies of every document, rows; column 0 is 0."""
     sets = list(combinations(range(T), tau))
