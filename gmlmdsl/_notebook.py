@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from ._compile import BoundProgram, parse
@@ -55,7 +56,7 @@ def register(shell: Any) -> None:
     shell.set_custom_exc((GmlmError,), without_traceback)
 
 
-def without_traceback(shell: Any, kind: type, error: GmlmError, trace: Any, tb_offset: int | None = None) -> list[str]:
+def without_traceback(shell: Any, kind: type, error: GmlmError, trace: TracebackType | None, tb_offset: int | None = None) -> list[str]:
     """Return an error as the line of the notebook that raised it, and its diagnostics.
 
     A shell calls this for each `GmlmError` that a cell does not catch.

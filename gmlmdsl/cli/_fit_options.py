@@ -7,7 +7,12 @@ from typing import Annotated
 
 import typer
 
-PROGRAM, DATA, FITTING, OUTPUT = "The program", "The data", "The fit", "The output"  # sections of the help
+PROGRAM, DATA, FITTING, OUTPUT = (
+    "The program",
+    "The data",
+    "The fit",
+    "The output",
+)  # sections of the help
 
 Columns = Annotated[
     str | None,
@@ -30,16 +35,28 @@ Where = Annotated[
 ]
 Missing = Annotated[
     list[str] | None,
-    typer.Option("--missing", metavar="TEXT", help="What stands for a missing cell, such as '?'. May be repeated.", rich_help_panel=DATA),
+    typer.Option(
+        "--missing",
+        metavar="TEXT",
+        help="What stands for a missing cell, such as '?'. May be repeated.",
+        rich_help_panel=DATA,
+    ),
 ]
 Header = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="Whether a .csv has a header; seen from its first line by default.", rich_help_panel=DATA),
+    typer.Option(
+        "--header/--no-header",
+        help="Whether a .csv has a header; seen from its first line by default.",
+        rich_help_panel=DATA,
+    ),
 ]
 Weights = Annotated[
     str | None,
     typer.Option(
-        "--weights", metavar="COLUMN|FILE", help="Weights of the rows: a column of the .csv, or a file of numbers.", rich_help_panel=DATA
+        "--weights",
+        metavar="COLUMN|FILE",
+        help="Weights of the rows: a column of the .csv, or a file of numbers.",
+        rich_help_panel=DATA,
     ),
 ]
 Identity = Annotated[
@@ -54,7 +71,10 @@ Identity = Annotated[
 Focus = Annotated[
     str | None,
     typer.Option(
-        "--focus", metavar="NAME", help="The focus sequence of an alignment; the first by default, '' for none.", rich_help_panel=DATA
+        "--focus",
+        metavar="NAME",
+        help="The focus sequence of an alignment; the first by default, '' for none.",
+        rich_help_panel=DATA,
     ),
 ]
 UnknownLetters = Annotated[
@@ -67,10 +87,22 @@ UnknownLetters = Annotated[
     ),
 ]
 RowGaps = Annotated[
-    float | None, typer.Option("--row-gaps", metavar="SHARE", help="Drop sequences with a larger share of gaps.", rich_help_panel=DATA)
+    float | None,
+    typer.Option(
+        "--row-gaps",
+        metavar="SHARE",
+        help="Drop sequences with a larger share of gaps.",
+        rich_help_panel=DATA,
+    ),
 ]
 ColumnGaps = Annotated[
-    float | None, typer.Option("--column-gaps", metavar="SHARE", help="Drop columns with a larger share of gaps.", rich_help_panel=DATA)
+    float | None,
+    typer.Option(
+        "--column-gaps",
+        metavar="SHARE",
+        help="Drop columns with a larger share of gaps.",
+        rich_help_panel=DATA,
+    ),
 ]
 
 NMasks = Annotated[
@@ -83,7 +115,14 @@ NMasks = Annotated[
     ),
 ]
 MaxSteps = Annotated[
-    int | None, typer.Option("--max-steps", metavar="N", min=1, help="The most steps of the minimiser.", rich_help_panel=FITTING)
+    int | None,
+    typer.Option(
+        "--max-steps",
+        metavar="N",
+        min=1,
+        help="The most steps of the minimiser.",
+        rich_help_panel=FITTING,
+    ),
 ]
 
 Starts = Annotated[
@@ -99,7 +138,12 @@ Starts = Annotated[
 
 Level = Annotated[
     float | None,
-    typer.Option("--level", metavar="P", help="The probability of intervals: 0.94 by default, 0.95, say.", rich_help_panel=FITTING),
+    typer.Option(
+        "--level",
+        metavar="P",
+        help="The probability of intervals: 0.94 by default, 0.95, say.",
+        rich_help_panel=FITTING,
+    ),
 ]
 
 

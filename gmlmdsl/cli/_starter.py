@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from ..files import made_folder, write_whole
 from ._examples import examples
 from ._model_source import ModelSource, checked_program, pick
 from ._program_arguments import bind_program
+
+if TYPE_CHECKING:
+    from ..graph import FactorGraph
 
 QUESTIONS = ("budget", "schools", "roads", "parks", "taxes")
 ROWS = 200
@@ -55,7 +58,11 @@ def run_new(folder: Path) -> None:
     """
     name = folder.name
     if not re.fullmatch(r"[A-Za-z][\w-]*", name):
-        raise fail("E507", f"a project is named by a word of letters, digits, - and _, got {name!r}", help="`gmlm new council`, say")
+        raise fail(
+            "E507",
+            f"a project is named by a word of letters, digits, - and _, got {name!r}",
+            help="`gmlm new council`, say",
+        )
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         raise fail("E560", f"cannot write {folder}: it exists already", help="name a new folder")
     comment, _, program = examples()["votes"].read_text(encoding="utf-8").partition("\n")
@@ -107,7 +114,11 @@ def run_mock(source: ModelSource, rows: int, seed: int, out: Path) -> None:
         files[path] = _packed({**by_variable, **data.get("given", {})})
     for file in files:
         if os.path.lexists(file):
-            raise fail("E560", f"cannot write {file}: there is a file already", help="name another folder with `--out`")
+            raise fail(
+                "E560",
+                f"cannot write {file}: there is a file already",
+                help="name another folder with `--out`",
+            )
     made_folder(out)
     for file, content in files.items():
         write_whole(file, content)
@@ -115,7 +126,13 @@ def run_mock(source: ModelSource, rows: int, seed: int, out: Path) -> None:
     if model.graph.network is not None and model.graph.given:
         print("`gmlm fit` takes no given data of a network: in Python, `model.fit(**model.mock(100))` does")
         return
-    words = ["gmlm", "fit", str(source.file), str(path), *["--model", name] * (len(checked.models) > 1)]
+    words = [
+        "gmlm",
+        "fit",
+        str(source.file),
+        str(path),
+        *["--model", name] * (len(checked.models) > 1),
+    ]
     masks = [m.name for m in checked.masks.values() if m.model == name and not m.body.is_percolation]
     words += ["--mask", masks[0]] * (len(masks) > 1)
     words += [word for k, v in inputs.items() if k not in arrays for word in ("--input", f"{k}={v}")]
@@ -129,7 +146,7 @@ def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
     return file.getvalue()
 
 
-def _cells(graph: Any, x: Mapping[str, np.ndarray]) -> str:
+def _cells(graph: FactorGraph, x: Mapping[str, np.ndarray]) -> str:
     """Return a table with a column for each cell, with labels and letters as texts."""
     columns: list[Sequence[object]] = []
     heads = []
