@@ -14,8 +14,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
-from railroad_diagrams import diagrams  # noqa: E402 - found by the line above
+from python_objects import objects  # noqa: E402 - found by the line above
+from railroad_diagrams import diagrams  # noqa: E402
 
+from gmlmdsl import _WHERE  # noqa: E402
 from gmlmdsl.editor.pygments_lexer import GmlmLexer  # noqa: E402
 
 project = "gmlmdsl"
@@ -60,13 +62,15 @@ def laboratories() -> str:
 
 
 def add_parts(_app: Any, page: str, source: list[str]) -> None:
-    """Add what the Markdown pages lack: the navigation, and the diagrams of the grammar."""
+    """Add what the Markdown pages lack: the navigation, the diagrams of the grammar, and the docstrings."""
     if page == root_doc:
         source[0] += "\n" + navigation(source[0])
     elif page == "examples/labs/README":
         source[0] += "\n" + laboratories()
     elif page == "docs/reference/grammar":
         source[0] += "\n" + diagrams((ROOT / "grammar" / "gmlm.lark").read_text(encoding="utf-8"))
+    elif page == "docs/reference/python-objects":
+        source[0] += "\n" + objects(_WHERE)
 
 
 def add_first_page(app: Any, error: Exception | None) -> None:

@@ -1,6 +1,7 @@
 """The site of the documentation: Sphinx builds it without a warning, every page is reached, and it needs no internet."""
 
 import html
+import importlib
 import re
 import subprocess
 import sys
@@ -8,18 +9,21 @@ import sys
 import pytest
 from markdown_blocks import PAGES, ROOT
 
-pytest.importorskip("railroad", reason="the extra `site` is not installed")
 GRAMMAR = (ROOT / "grammar" / "gmlm.lark").read_text(encoding="utf-8")
+
+
+def of_docs(module: str):
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        return importlib.import_module(module)
+    finally:
+        sys.path.remove(str(ROOT / "docs"))
 
 
 @pytest.fixture(scope="module")
 def diagrams():
-    sys.path.insert(0, str(ROOT / "docs"))
-    try:
-        from railroad_diagrams import diagrams
-    finally:
-        sys.path.remove(str(ROOT / "docs"))
-    return diagrams
+    pytest.importorskip("railroad", reason="the extra `site` is not installed")
+    return of_docs("railroad_diagrams").diagrams
 
 
 def test_every_rule_of_the_grammar_has_a_diagram_with_its_words(diagrams):
@@ -47,6 +51,26 @@ def test_sections_of_the_grammar_are_headings(diagrams):
     assert titles[:3] == ["A file", "Models", "Masks"]
     assert titles[-1] == "Terminals"
     assert all(len(title) <= 45 for title in titles)
+
+
+def test_every_public_name_is_described_with_its_types():
+    import gmlmdsl as gm
+
+    page = of_docs("python_objects").objects(gm._WHERE)
+    headings = re.findall(r"^## gm\.(.*)$", page, re.M)
+    assert {*gm._WHERE} == {h for h in headings if not h.startswith("theory.")}
+    assert {n for n in dir(gm.theory) if n.islower() and callable(getattr(gm.theory, n))} <= {h.removeprefix("theory.") for h in headings}
+    (fit,) = re.findall(r"^### JointModel\.fit\n\n(.*?)^###", page, re.M | re.S)
+    assert "def fit(\n    x: Rows,\n    mask: str | None=None,\n" in fit
+    assert "self" not in fit.split("```")[1]
+    assert re.findall(r"^\*\*(\w+)\*\*$", fit, re.M)[:3] == ["Args", "Returns", "Raises"]
+    assert re.search(r"^- `weights`: ", fit, re.M)
+
+
+def test_text_of_docstrings_is_no_markup():
+    escaped = of_docs("python_objects").escaped
+    assert escaped("x_K of shape (rows, *axes), `a*b`, <text> and [0, 1]") == r"x_K of shape (rows, \*axes), `a*b`, \<text> and \[0, 1\]"
+    assert escaped("code:\n\n    a * b\n") == "code:\n\n    a * b\n"
 
 
 @pytest.mark.slow
