@@ -85,10 +85,16 @@ def _bar_after_a_while(text: str) -> Iterator[None]:
 
 
 class DrawsBar:
-    """Progress bar over draws with time left, log p and flip rate; does nothing unless shown."""
+    """Progress bar over draws with time left, log p and flip rate; does nothing unless shown.
 
-    def __init__(self, total: int, show: bool):
-        self.total, self.show, self.progress = total, show, None
+    Args:
+        total: the number of draws.
+        show: whether the bar is shown.
+        done: the number of draws that an earlier run has made.
+    """
+
+    def __init__(self, total: int, show: bool, done: int = 0):
+        self.total, self.show, self.done, self.progress = total, show, done, None
 
     def __enter__(self) -> Callable[[int, dict[str, Any]], None]:
         if not self.show:
@@ -98,7 +104,7 @@ class DrawsBar:
         done, note = TextColumn("{task.completed}/{task.total} draws"), TextColumn("{task.fields[note]}")
         progress = self.progress = bar(TextColumn("sampling"), BarColumn(), done, TimeRemainingColumn(), note)
         progress.start()
-        task = progress.add_task("", total=self.total, note="")
+        task = progress.add_task("", total=self.total, completed=self.done, note="")
 
         def moved(count: int, out: dict[str, Any]) -> None:
             rate = out["info"].changed.sum() / max(out["info"].drawn.sum(), 1)

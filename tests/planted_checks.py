@@ -139,8 +139,7 @@ def _run(of: Case, sampler: str, codes: np.ndarray, held: np.ndarray | None) -> 
     kernel = derive.build_kernel(of.model.lowered, of.model.sampler(sampler)[1]).kernel
     clamped = None if held is None else jnp.asarray(np.append(held, False))
     target = derive.Target(derive.graph_arrays(of.model.graph), of.model._params(of.params, of.model.lowered), clamped)
-    options: dict[str, Any] = {"observe": None, "keep": True, "progress": False}
-    return _sample.sample(kernel, target, codes, seed=3, draws=1, warmup=0, thin=1, **options).last
+    return _sample.KernelRun(kernel, target, codes, seed=3, draws=1).run().last
 
 
 def log_potential_is_right(of: Case) -> Found:
@@ -211,9 +210,7 @@ def draws_are_right(of: Case) -> Found:
     codes = jnp.zeros((of.model.graph.n_cells, 1), jnp.int32)
     kernel = derive.IndependentKernel(c, eqx.filter_jit(lambda p: derive.forward(device, p, codes, c))(params))
     start = np.zeros((of.model.graph.n_cells, CHAINS), np.int32)
-    found = _sample.sample(
-        kernel, derive.Target(device, params, None), start, seed=3, draws=1, warmup=0, thin=1, observe=None, keep=True, progress=False
-    ).last
+    found = _sample.KernelRun(kernel, derive.Target(device, params, None), start, seed=3, draws=1).run().last
     p = of.oracle.probabilities(of.params)
     return Found(p_value(np.bincount(numbered(of, found), minlength=len(p)), p), LEAST_P, True)
 

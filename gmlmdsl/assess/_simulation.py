@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -21,7 +21,7 @@ from ..graph import FactorGraph, Lowered
 from ..masks import lower_mask
 from ..plan import BUDGET, plan_update, verify_moves_all
 from ..program import ir
-from ..sample import effective_sample_size, masks_in, sample, starts
+from ..sample import KernelRun, effective_sample_size, masks_in, starts
 
 if TYPE_CHECKING:
     from ..fit import FitRecord
@@ -128,7 +128,7 @@ def _independent(lowered: Lowered, params: dict[str, jax.Array], laws: Array, ho
         kernel, line = independent_kernel(kept, device, params, (nothing, codes))
         target, begun = derive.Target(device, params, None), np.repeat(codes, columns, axis=1)
         keys = _keys(how.seed, (first + np.arange(at_once))[:, None] * columns + np.arange(columns))
-        found = _kept(sample(kernel, target, begun, draws=steps, warmup=0, thin=1, keys=keys, **_quiet(how)).codes)
+        found = _kept(KernelRun(kernel, target, begun, how.seed, steps, keys=keys).run().codes)
         whole = found.reshape(at_once, columns * steps, graph.n_cells)[: len(laws) - first, : how.draws]
         parts.append(np.moveaxis(whole, 2, 0))
     return SimulatedRows(np.concatenate(parts, axis=1), 0, f"exact draws ({line.removeprefix('`exact`: ')})")
@@ -161,7 +161,7 @@ def _of_chains(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], l
 
     def run(codes: Array, number: int, draws: int, warmup: int, thin: int) -> tuple[Array, Array]:
         mine = keys_of(how.seed, numbers, np.full_like(numbers, number))
-        found = sample(kernel, target, codes, draws=draws, warmup=warmup, thin=thin, keys=mine, **_quiet(how))
+        found = KernelRun(kernel, target, codes, how.seed, draws, warmup, thin, keys=mine).run()
         return _kept(found.codes), found.last
 
     codes, warmup, thin = np.concatenate(begun, axis=1), how.warmup, how.thin
@@ -229,10 +229,6 @@ def _held(lowered: Lowered, law: int) -> tuple[Array, Array]:
 def _keys(seed: int, numbers: Array) -> jax.Array:
     """Return one key for each number, row-major."""
     return keys_of(seed, numbers.ravel())
-
-
-def _quiet(how: How) -> dict[str, Any]:
-    return {"seed": how.seed, "observe": None, "keep": True, "progress": False}
 
 
 def _kept(codes: Array | None) -> Array:

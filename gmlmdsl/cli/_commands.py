@@ -395,6 +395,10 @@ def sample(
         Path | None,
         typer.Option("--out", "-o", metavar="FILE.nc|.npz", help="Save the draws: netCDF for ArviZ, or .npz.", rich_help_panel=o.OUTPUT),
     ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option("--store", metavar="FILE.nc|.zarr", help="Write draws as they are drawn; a killed run goes on from there."),
+    ] = None,
     report: ReportFile = None,
     allow_python: AllowPython = False,
 ) -> None:
@@ -403,7 +407,7 @@ def sample(
     from ._show import SampleRequest, run_sample
 
     source = ModelSource(file, model, params, inputs or [], arrays, allow_python)
-    run_sample(SampleRequest(source, sampler, draws, warmup, chains, thin, seed, clamp or [], rows, out, report, prompt))
+    run_sample(SampleRequest(source, sampler, draws, warmup, chains, thin, seed, clamp or [], rows, out, report, prompt, store))
 
 
 @app.command(rich_help_panel=MODELS)

@@ -67,6 +67,7 @@ class SampleRequest:
     out: Path | None
     report: Path | None
     prompt: Path | None
+    store: Path | None
 
     def counts(self, strings: bool) -> dict[str, int | None]:
         """Return the numbers of draws, warm-up steps and chains, with the defaults of chains.
@@ -197,12 +198,7 @@ def _as_options(prompts: Path | None, model: Model) -> Iterator[None]:
 
 def run_sample(request: SampleRequest) -> None:
     """Sample, print, and write the requested files."""
-    verify_writable(request.out, (".nc", ".npz"))
-    if request.out is not None and request.out.suffix == ".nc":
-        from ..sample import need_netcdf
-
-        need_netcdf()
-    verify_writable(request.report)
+    _verify_outputs(request)
     model, params = model_and_params(request.source, "sample")
     if model.graph.given:
         message = f"`gmlm sample` takes no data of {listed([v.name for v in model.graph.given])}, which model `{model.name}` is given"
@@ -212,10 +208,13 @@ def run_sample(request: SampleRequest) -> None:
     if decodes and not strings and request.report is not None:
         help_ = "leave `--report` out; `--out` saves tokens and scores"
         raise fail("E507", f"a report looks at chains, and sampler `{sampler}` decodes", help=help_)
+    if decodes and request.store is not None:
+        raise fail("E507", f"--store takes draws of chains, and sampler `{sampler}` has none", help="save its draws: `--out`")
     import time
 
     counts, started = request.counts(strings), time.perf_counter()
     prompts: dict[str, Any] = {} if request.prompt is None else {"prompt": read_prompts(request.prompt, model)}
+    prompts |= {} if request.store is None else {"store": request.store}
     with warnings.catch_warnings(record=True) as caught, _as_options(request.prompt, model):
         warnings.simplefilter("always")
         given = {"thin": request.thin, "seed": request.seed, "clamp": clamp}
@@ -223,7 +222,12 @@ def run_sample(request: SampleRequest) -> None:
     many = "strings" if strings else f"{counts['chains']} chains of {counts['draws']} draws"
     print(f"{many} from `{model.name}` by sampler `{sampler}`, {duration(time.perf_counter() - started)}")
     shown = show_strings if strings else show_decodes
-    shown(model, idata, request.rows) if decodes else show_draws(model, idata, clamp, request.rows)
+    if decodes:
+        shown(model, idata, request.rows)
+    elif request.store is None:
+        show_draws(model, idata, clamp, request.rows)
+    else:
+        _show_stored(model, idata, clamp, request)
     from ..sample import SamplingWarning
 
     for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, SamplingWarning)):
@@ -237,6 +241,18 @@ def run_sample(request: SampleRequest) -> None:
 
         made = guided_report(model, idata) if strings else sample_report(model, idata, clamp=clamp)
         print(f"wrote {made.save(request.report)}")
+
+
+def _verify_outputs(request: SampleRequest) -> None:
+    """Raise for an output that could not be written, before any work."""
+    from ..sample import need_netcdf, verified_store
+
+    verify_writable(request.out, (".nc", ".npz"))
+    verify_writable(request.report)
+    if request.out is not None and request.out.suffix == ".nc":
+        need_netcdf()
+    if request.store is not None:
+        verified_store(request.store)
 
 
 def _sampler_of(model: Model, wanted: str | None) -> tuple[str, bool, bool]:
@@ -366,6 +382,17 @@ def show_draws(model: Model, idata: DrawsLike, clamp: Clamp | None, most: int) -
     labelled = [v for v in model.graph.variables if not v.ordered]
     if labelled:
         _show_categories(diagnose_draws(model.graph, idata, clamp), labelled, most)
+
+
+def _show_stored(model: Model, idata: DrawsLike, clamp: Clamp | None, request: SampleRequest) -> None:
+    """Print the worst cells of draws in a file, which are read some cells at a time."""
+    from ..report import diagnose_draws
+
+    found = diagnose_draws(model.graph, idata, clamp)
+    headers, rows = found.table(request.rows or len(found.cells))
+    print(f"the worst {len(rows)} of {len(found.worst_cells)} cells:")
+    print_table(headers, rows)
+    print(f"the draws are in {request.store}")
 
 
 def _without_clamped(frame: pd.DataFrame, graph: FactorGraph, clamp: Clamp | None) -> Any:

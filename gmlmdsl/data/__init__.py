@@ -15,5 +15,6 @@ from ._mock import invented, mock_given, mock_inputs
 from ._network_rows import NetworkRows, bound_to_rows, bucket_of, given_arrays, network_rows, present_lengths, standard_widths, widths
 from ._picks import fractions, picked
 from ._prompts import Prompts, encode_prompts, first_cells
+from ._run_states import as_bytes, as_identity, from_bytes, hash_of_arrays, hash_of_computation, hash_of_text
 from ._traced import at_once, evaluated, is_traced, verify_untraced, verify_untraced_leaves
 from ._values import decode, encode, in_cell_order, is_number, row_index, value_codes, verified_weights, whole_numbers

@@ -418,16 +418,21 @@ def verified_weights(weights: ArrayLike, rows: int) -> Array:
     return array
 
 
-def decode(graph: FactorGraph, codes: Array, lead: Sequence[int]) -> dict[str, Array]:
+def decode(graph: FactorGraph, codes: Array, lead: Sequence[int], copy: bool = True) -> dict[str, Array]:
     """Return values by variable: numbers for spin, bit and range, else codes.
 
-    `codes` have the shape (cells, rows), or (cells, *lead). The result is the only copy that is
-    made, whatever the memory layout of the codes.
+    Args:
+        graph: the factor graph.
+        codes: shape (cells, rows), or (cells, *lead).
+        lead: the first axes of the values.
+        copy: whether values are a copy, the only one whatever the memory layout of the codes. If
+            not, codes of shape (cells, *lead) become values where they are, if the type of a
+            variable is theirs.
     """
     out = {}
     for v in graph.variables:
         part = np.moveaxis(codes[v.offset : v.offset + v.size], 0, -1).reshape((*lead, *v.shape))
-        found = out[v.name] = part.astype(v.dtype, order="C")
+        found = out[v.name] = part.astype(v.dtype, order="C" if copy else "K", copy=copy)
         if v.scale is not None and not v.scale.is_code:
             found *= v.step
             found += v.first

@@ -19,7 +19,7 @@ from ..data import generator, keys_of
 from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel, bounded_jit
 from ..graph import FactorGraph, Lowered, lower_let
 from ..program import ir
-from ..sample import Draws, SampleOptions, forget, observables, sample, verified_options, verify_chains, verify_draws
+from ..sample import Draws, KernelRun, SampleOptions, forget, observables, verified_options, verify_chains, verify_draws
 from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, longest, trimmed, work_of
 from ._decoded_draws import Decodes, Part, decodes_of, labelled_chains, labelled_decodes
 
@@ -229,7 +229,7 @@ def _drawn(
         numbers = np.meshgrid(work.numbers[rows], np.arange(options.chains), np.arange(candidates.count), indexing="ij")
         row, chain, candidate = (a.ravel() for a in numbers)
         keys = keys_of(options.seed, chain, row, candidate)
-        found = sample(
+        found = KernelRun(
             kernel,
             target,
             _starts(kernel, device, work, rows, per_row, held, values, options.seed),
@@ -242,7 +242,7 @@ def _drawn(
             progress=shows_progress(options.progress),
             keys=keys,
             remember=_decoded if isinstance(kernel, AbstractDecoder) else forget,
-        )
+        ).run()
         _verify_defined(graph, found, chosen, per_row, work)
         parts.append(Part(chosen, width, found))
     return parts

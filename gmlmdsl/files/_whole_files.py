@@ -179,15 +179,12 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         part, handle = _beside(target)
         try:
             yield part
-            _settle(part)
-            os.replace(part, target)
+            put_in_place(part, target)
         except BaseException:
             part.unlink(missing_ok=True)
             raise
         finally:
             os.close(handle)
-        with contextlib.suppress(OSError):  # Not every file system syncs folders.
-            _settle(target.parent)
     except OSError as error:
         raise _cannot(path, error.strerror or str(error)) from None
 
@@ -315,7 +312,21 @@ def _lock(handle: int) -> bool:
     return True
 
 
-def _settle(path: Path) -> None:
+def put_in_place(part: Path, target: Path) -> None:
+    """Give a finished file or folder its final name, after its content is on the disk.
+
+    Args:
+        part: the file, in a folder of the same file system.
+        target: the final name, which no folder has unless it is empty.
+    """
+    settle(part)
+    os.replace(part, target)
+    with contextlib.suppress(OSError):  # Not every file system syncs folders.
+        settle(target.parent)
+
+
+def settle(path: Path) -> None:
+    """Wait until the content of a file, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -77,10 +77,11 @@ from ..sample import (
     SampleOptions,
     annealed_importance,
     bridge,
-    draw_chains,
-    draw_exact,
+    prepare_chains,
+    prepare_exact,
     run_chains,
     sampled_marginals,
+    stored,
 )
 from ._fit import Fit
 from ._model import Model, Params
@@ -982,6 +983,7 @@ class JointModel(Model):
         prompt: Prompt | None = None,
         oracle: Oracle | None = None,
         mesh_axis: str | None = None,
+        store: str | os.PathLike[str] | None = None,
     ) -> Any:
         """Run many chains of a sampler in one compiled scan, or draw strings by a guided sampler.
 
@@ -1022,6 +1024,12 @@ class JointModel(Model):
             oracle: for guided samplers, a `gm.Oracle` that draws in the model's place.
             mesh_axis: an axis of the ambient mesh of devices over which chains are spread, as in
                 `fit`. The draws are those of one device.
+            store: a file whose name ends in .nc (netCDF) or .zarr (Zarr). Draws go to this file as
+                they are drawn, in bounded memory, and are read from it when they are used. The
+                file appears when all draws are in it. Until then a folder `<store>.unfinished`
+                has it and the state of the chains, every 30 seconds. The same call goes on after
+                the process was killed, and gives equal draws. SIGTERM and Ctrl-C save the state
+                first.
 
         Returns:
             An InferenceData or a DataTree, as the installed ArviZ requires. `posterior` has named
@@ -1042,6 +1050,7 @@ class JointModel(Model):
         if checked is not None and checked.call is not None and not decodes:
             stated = {"thin": thin != 1, "clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
             stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws, "mesh_axis": mesh_axis is not None}
+            stated |= {"store": store is not None}
             return self._draw_strings(
                 lowered, checked, checked.call, params, GuidedOptions(checked.name, prompt, draws, chains), seed, oracle, stated
             )
@@ -1050,12 +1059,14 @@ class JointModel(Model):
         fresh = checked is not None and (decodes or ir.start_of(checked.kernels) is not None)
         defaults = (1000, 0 if fresh else 500, 4)
         draws, warmup, chains = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))
+        name = sampler if checked is None else checked.name
+        assert name is not None
+        options = SampleOptions(name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress, mesh_axis, store)
         if checked is None:
-            assert sampler is not None
-            options = SampleOptions(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress, mesh_axis)
-            return draw_exact(lowered, self._counted, self._known(params, lowered), options, self._provenance())
-        options = SampleOptions(checked.name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress, mesh_axis)
-        return draw_chains(lowered, checked, self._known(params, lowered), options, self._provenance())
+            prepared = prepare_exact(lowered, self._counted, self._known(params, lowered), options)
+        else:
+            prepared = prepare_chains(lowered, checked, self._known(params, lowered), options)
+        return prepared.labelled(self._provenance()) if store is None else stored(prepared, self._provenance())
 
     def distribution(self, params: Params, given: Given | None = None) -> GmlmDistribution:
         """Return p(x) as a NumPyro `Distribution`.

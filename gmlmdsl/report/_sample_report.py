@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_CATEGORIES = 30
 MOST_ROWS = 30
+AT_ONCE = 1 << 22  # values of draws that are read at once
 
 
 def drawn_groups(graph: FactorGraph, idata: DrawsLike, stats: str = "sample_stats") -> dict[str, Any]:
@@ -50,15 +52,10 @@ def diagnose_draws(graph: FactorGraph, idata: DrawsLike, clamp: Clamp | None = N
         GmlmError: E507 for arguments of other kinds.
     """
     from ..data import clamped_cells
-    from ..sample import diagnose
+    from ..sample import codes_in_pieces, diagnose_pieces
 
     made_by("graph", graph, "n_random", "model.graph")
     groups = drawn_groups(graph, idata)
-    parts = []
-    for v in graph.variables:
-        values = np.asarray(groups["posterior"][v.name].values)
-        codes = v.codes_of(values)
-        parts.append(codes.reshape(*codes.shape[:2], -1))
     stats = groups["sample_stats"]
     rates = stats["flip_rate"]
     names = [str(u) for u in rates.coords["update"].values]
@@ -67,8 +64,9 @@ def diagnose_draws(graph: FactorGraph, idata: DrawsLike, clamp: Clamp | None = N
             name: float(np.nanmean(rates.values[..., k])) for k, name in enumerate(names) if np.isfinite(rates.values[..., k]).any()
         }
     cells = [graph.cell_name(i) for i in range(graph.n_random)]
-    labels = [tuple(str(x) for x in v.labels) for v in graph.variables for _ in range(v.size)]
-    return diagnose(np.concatenate(parts, axis=2), cells, labels, clamped=clamped_cells(graph, clamp)[0], flip_rates=by_update)
+    labels = [names for v in graph.variables for names in [tuple(map(str, v.labels))] * v.size]
+    pieces, shape = codes_in_pieces(graph, groups["posterior"]), (*rates.shape[:2], len(cells))
+    return diagnose_pieces(pieces, shape, cells, labels, clamped=clamped_cells(graph, clamp)[0], flip_rates=by_update)
 
 
 def sample_report(model: Model, idata: DrawsLike, *, clamp: Clamp | None = None, title: str = "") -> Report:
@@ -145,12 +143,19 @@ def _traces(report: Report, groups: dict[str, Any], model: Model) -> None:
     traces = {"log p (unnormalised)": np.asarray(stats["lp"].values)} if "lp" in stats else {}
     for v in model.graph.variables:
         if v.ordered:
-            values = np.asarray(groups["posterior"][v.name].values, float)
             name = f"mean of {v.name}" if v.size > 1 else v.name
-            traces[name] = values.reshape(*values.shape[:2], -1).mean(axis=2)
+            traces[name] = _means(groups["posterior"][v.name])
     if traces:
         alt = "Traces of log p and of the mean of each variable, one line per chain."
         report.figure(plot_traces(dict(list(traces.items())[:6])), alt=alt)
+
+
+def _means(values: Any) -> np.ndarray:
+    """Return the mean over cells at each draw, (chain, draw), from a few draws at a time."""
+    chains, draws, *cells = values.shape
+    step = max(1, AT_ONCE // max(1, chains * math.prod(cells)))
+    parts = [np.asarray(values[:, t : t + step], float).reshape(chains, -1, math.prod(cells)).mean(axis=2) for t in range(0, draws, step)]
+    return np.concatenate(parts, axis=1)
 
 
 def _cells(report: Report, found: Diagnosis) -> None:

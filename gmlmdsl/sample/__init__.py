@@ -9,22 +9,24 @@ from __future__ import annotations
 from . import _annealed_importance as annealed_importance
 from ._arviz import groups_of, need_netcdf, save, summary, to_arviz
 from ._bridge import BridgeEstimate, BridgeOptions, bridge
-from ._discrete_diagnostics import Diagnosis, diagnose, effective_sample_size
+from ._discrete_diagnostics import Diagnosis, diagnose, diagnose_pieces, effective_sample_size
 from ._draw import (
     ChainRun,
     Observables,
     SampleOptions,
     SamplingWarning,
-    draw_chains,
-    draw_exact,
     label,
     masks_in,
     observables,
+    prepare_chains,
+    prepare_exact,
     run_chains,
     verified_options,
     verify_chains,
     verify_draws,
 )
-from ._run_kernel import Draws, forget, sample
+from ._run_kernel import Draws, KernelRun, forget
 from ._sampled_marginals import SampledMarginals, sampled_marginals
 from ._starts import annealed, random_rows, starts
+from ._stored_draws import stored
+from ._stores import codes_in_pieces, verified_store

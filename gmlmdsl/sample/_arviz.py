@@ -107,11 +107,7 @@ def to_arviz(
     Raises:
         ValueError: the shape of an array does not fit its dims, or a dim does not fit its coords.
     """
-    known = {"created_at": datetime.now(UTC).isoformat(), **{k: _plain(v) for k, v in (attrs or {}).items()}}
-    groups = {
-        "posterior": _arrays(posterior, SAMPLE_DIMS, dims, coords),
-        "sample_stats": _arrays(sample_stats, SAMPLE_DIMS, dims, coords),
-    }
+    known, groups = dated(attrs or {}), draw_groups(posterior, dims, coords, sample_stats)
     if log_likelihood is not None:
         groups["log_likelihood"] = _arrays(log_likelihood, SAMPLE_DIMS, dict.fromkeys(log_likelihood, (ROW,)), {})
     if log_pseudolikelihood is not None:
@@ -120,7 +116,7 @@ def to_arviz(
         groups["guided_stats"] = _arrays(guided_stats, SAMPLE_DIMS, dims, coords)
     if observed is not None:
         groups["observed_data"] = _arrays(observed, None, dims, coords)
-    return _container(groups, known) if is_datatree() else Unread(lambda: _container(groups, known))
+    return lazily(lambda: datasets(groups, known))
 
 
 def summary(idata: DrawsLike, var_names: Sequence[str] | None = None) -> pd.DataFrame:
@@ -236,9 +232,27 @@ def _read(draws: Any) -> Any:
 
 # two dictionaries by name: variables with their axes, and labels of axes
 Arrays = tuple[dict[str, tuple[list[str], np.ndarray]], dict[str, np.ndarray]]
+Attributes = dict[str, str | int | float]
 
 
-def _container(groups: Mapping[str, Arrays], attrs: dict[str, str | int | float]) -> Any:
+def dated(attrs: Mapping[str, object]) -> Attributes:
+    """Return attributes in types that netCDF supports, with the time."""
+    return {"created_at": datetime.now(UTC).isoformat(), **{k: _plain(v) for k, v in attrs.items()}}
+
+
+def draw_groups(
+    posterior: Mapping[str, np.ndarray],
+    dims: Mapping[str, Sequence[str]],
+    coords: Coords,
+    sample_stats: Mapping[str, np.ndarray],
+) -> dict[str, Arrays]:
+    """Return the groups of draws and their statistics, see `to_arviz`."""
+    arrays = {"posterior": posterior, "sample_stats": sample_stats}
+    return {name: _arrays(some, SAMPLE_DIMS, dims, coords) for name, some in arrays.items()}
+
+
+def datasets(groups: Mapping[str, Arrays], attrs: Attributes) -> dict[str, xr.Dataset]:
+    """Return the Dataset of each group; that of the posterior has all attributes."""
     import xarray as xr
 
     sets = {name: xr.Dataset(variables, coords=index) for name, (variables, index) in groups.items()}
@@ -246,6 +260,27 @@ def _container(groups: Mapping[str, Arrays], attrs: dict[str, str | int | float]
         group.attrs = dict(attrs) if name == "posterior" else {"created_at": attrs["created_at"]}
         if name != "observed_data":
             group.attrs["sample_dims"] = list(SAMPLE_DIMS)
+    return sets
+
+
+def lazily(make: Callable[[], dict[str, xr.Dataset]]) -> Any:
+    """Return Datasets by group as the object that the installed ArviZ works with.
+
+    Args:
+        make: returns the Datasets; on 0.x it is called at the first access. The posterior has all
+            attributes.
+    """
+
+    def made() -> Any:
+        sets = make()
+        return _container(sets, {k: v for k, v in sets["posterior"].attrs.items() if k != "sample_dims"})
+
+    return made() if is_datatree() else Unread(made)
+
+
+def _container(sets: Mapping[str, xr.Dataset], attrs: Mapping[Any, Any]) -> Any:
+    import xarray as xr
+
     if not is_datatree():
         kind = arviz().InferenceData
         with quiet():
@@ -253,7 +288,7 @@ def _container(groups: Mapping[str, Arrays], attrs: dict[str, str | int | float]
                 from ._without_likelihood import WithoutLikelihood as kind
             return kind(**sets, attrs=attrs)  # pyright: ignore[reportArgumentType]
     tree = xr.DataTree.from_dict({f"/{name}": group for name, group in sets.items()})
-    tree.attrs = attrs
+    tree.attrs = dict(attrs)
     return tree
 
 
@@ -327,7 +362,10 @@ def _flat(idata: DrawsLike) -> dict[str, Any]:
     arrays: dict[str, np.ndarray] = {}
     metadata: JsonObject = {"attrs": dict(idata.attrs), "groups": {}}
     for name, group in groups_of(idata).items():
-        metadata["groups"][name] = {"attrs": dict(group.attrs), "dims": {k: list(v.dims) for k, v in group.data_vars.items()}}
+        metadata["groups"][name] = {
+            "attrs": dict(group.attrs),
+            "dims": {k: list(v.dims) for k, v in group.data_vars.items()},
+        }
         arrays |= {f"{name}/{k}": v.values for k, v in group.data_vars.items()}
         arrays |= {f"{name}/coords/{k}": _npz_labels(v.values) for k, v in group.coords.items()}
     arrays["metadata"] = np.array(json.dumps(metadata, default=str))

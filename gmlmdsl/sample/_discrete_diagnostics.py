@@ -9,7 +9,7 @@ reported as stuck.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,19 +84,40 @@ class Diagnosis:
 
     def table(self, most: int = 10) -> tuple[list[str], list[list[object]]]:
         """Return headers and rows of the `most` worst cells, for a terminal or a report."""
-        headers = ["cell", "worst category", "frequency", "ess", "r_hat", "flip rate", "stuck chains"]
+        headers = [
+            "cell",
+            "worst category",
+            "frequency",
+            "ess",
+            "r_hat",
+            "flip rate",
+            "stuck chains",
+        ]
         ess, r_hat = self.min_ess, self.max_r_hat
         rows: list[list[object]] = []
         for i in self.worst_cells[:most]:
             k = int(self.worst_category[i])
             name, share = (self.categories[i][k], float(self.frequency[i, k])) if k >= 0 else ("none", math.nan)
             stuck = ", ".join(map(str, np.flatnonzero(self.stuck[:, i]))) or "none"
-            rows.append([self.cells[i], name, share, float(ess[i]), float(r_hat[i]), float(self.flip_rate[i]), stuck])
+            rows.append(
+                [
+                    self.cells[i],
+                    name,
+                    share,
+                    float(ess[i]),
+                    float(r_hat[i]),
+                    float(self.flip_rate[i]),
+                    stuck,
+                ]
+            )
         return headers, rows
 
     def __str__(self) -> str:
         headers, rows = self.table()
-        cells = [headers, *([f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in rows)]
+        cells = [
+            headers,
+            *([f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in rows),
+        ]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = ["  ".join(v.rjust(w) if j else v.ljust(w) for j, (v, w) in enumerate(zip(row, widths, strict=True))) for row in cells]
         head = f"{self.n_chains} chains of {self.n_draws} draws; the worst {len(rows)} of {len(self.worst_cells)} cells:"
@@ -133,42 +154,60 @@ def diagnose(
     categorical variable" (2017).
     """
     codes = np.asarray(codes)
+    _verify(codes, cells, np.array([len(c) for c in categories], dtype=int))
+    pieces = ((some, codes[:, :, some]) for some in _pieces(codes.shape))
+    return diagnose_pieces(pieces, codes.shape, cells, categories, clamped=clamped, flip_rates=flip_rates)
+
+
+def diagnose_pieces(
+    pieces: Iterable[tuple[slice, np.ndarray]],
+    shape: tuple[int, ...],
+    cells: Sequence[str],
+    categories: Sequence[Sequence[str]],
+    *,
+    clamped: np.ndarray | None = None,
+    flip_rates: Mapping[str, float | np.ndarray] | None = None,
+) -> Diagnosis:
+    """Check discrete draws that are read some cells at a time, such as draws on a disk.
+
+    Args:
+        pieces: the cells of each piece, which together are all cells, and their codes (chain, draw,
+            cell of the piece).
+        shape: the numbers of chains, draws and cells.
+        cells: as in `diagnose`.
+        categories: as in `diagnose`.
+        clamped: as in `diagnose`.
+        flip_rates: as in `diagnose`.
+    """
+    n_chains, n_draws, n_cells = shape
     sizes = np.array([len(c) for c in categories], dtype=int)
-    _verify(codes, cells, sizes)
-    n_chains, n_draws, n_cells = codes.shape
     free = ~np.asarray(clamped, dtype=bool) if clamped is not None else np.ones(n_cells, dtype=bool)
-    counts = _counts(codes, sizes)
-    ess, r_hat = _indicator_diagnostics(codes, sizes, free & (counts.max(axis=(0, 2), initial=0) > 0))
-    same = _same(codes)
-    inflation = variance_inflation(counts, same)
-    chi_square, degrees, p_value = chain_by_category_test(counts, inflation)
-    stuck = (counts == n_draws).any(axis=2) & free
-    all_stuck = stuck.all(axis=0)
-    ess[all_stuck] = np.nan
-    for values in (chi_square, p_value):
-        values[~free | all_stuck] = np.nan
-    frequency = np.where(_inside(sizes), counts.sum(axis=0) / max(n_chains * n_draws, 1), np.nan)
+    found = _Cells(n_chains, sizes)
+    for piece, codes in pieces:
+        for part in _pieces(codes.shape):
+            here = slice(piece.start + part.start, piece.start + part.stop)
+            found.examine(codes[:, :, part], here, free[here])
     blocks = {name: float(np.mean(rate)) for name, rate in (flip_rates or {}).items()}
     draft = Diagnosis(
         cells=tuple(cells),
         categories=tuple(tuple(c) for c in categories),
         clamped=~free,
-        frequency=frequency,
-        ess=ess,
-        r_hat=r_hat,
-        worst_category=_worst_category(ess, r_hat),
-        stuck=stuck,
-        visited=counts > 0,
-        flip_rate=np.where(free, 1 - same.mean(axis=0), np.nan),
-        chi_square=chi_square,
-        degrees=degrees,
-        p_value=p_value,
+        frequency=found.frequency,
+        ess=found.ess,
+        r_hat=found.r_hat,
+        worst_category=_worst_category(found.ess, found.r_hat),
+        stuck=found.stuck,
+        visited=found.visited,
+        flip_rate=np.where(free, found.flip_rate, np.nan),
+        chi_square=found.chi_square,
+        degrees=found.degrees,
+        p_value=found.p_value,
         block_flip_rate=blocks,
         n_draws=n_draws,
-        worst_cells=_worst_cells(ess, r_hat, stuck, free),
+        worst_cells=_worst_cells(found.ess, found.r_hat, found.stuck, free),
         warnings=(),
     )
-    return replace(draft, warnings=_warnings(draft, inflation))
+    return replace(draft, warnings=_warnings(draft, found.inflation))
 
 
 def _verify(codes: np.ndarray, cells: Sequence[str], sizes: np.ndarray) -> None:
@@ -178,46 +217,91 @@ def _verify(codes: np.ndarray, cells: Sequence[str], sizes: np.ndarray) -> None:
         raise ValueError("`codes` must be 0-based and smaller than the number of categories of the cell")
 
 
-def _inside(sizes: np.ndarray) -> np.ndarray:
-    return np.arange(sizes.max(initial=0)) < sizes[:, None]
+def _inside(sizes: np.ndarray, width: int | None = None) -> np.ndarray:
+    return np.arange(sizes.max(initial=0) if width is None else width) < sizes[:, None]
 
 
-def _pieces(codes: np.ndarray) -> Iterator[slice]:
+def _pieces(shape: tuple[int, ...]) -> Iterator[slice]:
     """Yield slices of cells such that one chain's draws of them are few.
 
     Computations on draws take several times the memory of the draws.
     """
-    step = max(1, limits.DIAGNOSED_AT_ONCE // max(1, codes.shape[1]))
-    for start in range(0, codes.shape[2], step):
-        yield slice(start, start + step)
+    step = max(1, limits.DIAGNOSED_AT_ONCE // max(1, shape[1]))
+    for start in range(0, shape[2], step):
+        yield slice(start, min(start + step, shape[2]))
 
 
-def _counts(codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+class _Cells:
+    """The diagnostics of each cell, see `Diagnosis`, filled piece by piece.
+
+    Args:
+        chains: the number of chains.
+        sizes: (cell,) numbers of categories.
+    """
+
+    def __init__(self, chains: int, sizes: np.ndarray):
+        count, width = len(sizes), int(sizes.max(initial=0))
+        self.sizes = sizes
+        self.frequency, self.ess, self.r_hat = (np.full((count, width), np.nan) for _ in range(3))
+        self.visited, self.stuck = (
+            np.zeros((chains, count, width), bool),
+            np.zeros((chains, count), bool),
+        )
+        self.flip_rate, self.chi_square, self.p_value, self.inflation = (np.full(count, np.nan) for _ in range(4))
+        self.degrees = np.zeros(count, np.int64)
+
+    def examine(self, codes: np.ndarray, here: slice, free: np.ndarray) -> None:
+        """Fill in the diagnostics of some cells.
+
+        Args:
+            codes: (chain, draw, cell) codes of these cells.
+            here: the cells.
+            free: (cell,) whether these cells are not clamped.
+        """
+        n_chains, n_draws, _ = codes.shape
+        sizes, width = self.sizes[here], self.ess.shape[1]
+        counts = _counts(codes, width)
+        ess, r_hat = _indicator_diagnostics(codes, sizes, width, free & (counts.max(axis=(0, 2), initial=0) > 0))
+        same = _same(codes)
+        inflation = variance_inflation(counts, same)
+        chi_square, degrees, p_value = chain_by_category_test(counts, inflation)
+        stuck = (counts == n_draws).any(axis=2) & free
+        all_stuck = stuck.all(axis=0)
+        ess[all_stuck] = np.nan
+        for values in (chi_square, p_value):
+            values[~free | all_stuck] = np.nan
+        self.frequency[here] = np.where(_inside(sizes, width), counts.sum(axis=0) / max(n_chains * n_draws, 1), np.nan)
+        self.ess[here], self.r_hat[here], self.stuck[:, here], self.visited[:, here] = (
+            ess,
+            r_hat,
+            stuck,
+            counts > 0,
+        )
+        self.flip_rate[here], self.inflation[here] = 1 - same.mean(axis=0), inflation
+        self.chi_square[here], self.degrees[here], self.p_value[here] = chi_square, degrees, p_value
+
+
+def _counts(codes: np.ndarray, width: int) -> np.ndarray:
     """Return the (chain, cell, category) number of draws."""
-    width = int(sizes.max(initial=0))
-    out = np.zeros((codes.shape[0], len(sizes), width), np.int64)
+    out = np.zeros((codes.shape[0], codes.shape[2], width), np.int64)
     for chain, found in zip(codes, out, strict=True):
-        for piece in _pieces(codes):
-            some = chain[:, piece]
-            places = some.astype(np.int64) + np.arange(some.shape[1]) * width
-            found[piece] = np.bincount(places.ravel(), minlength=some.shape[1] * width).reshape(-1, width)
+        places = chain.astype(np.int64) + np.arange(chain.shape[1]) * width
+        found[:] = np.bincount(places.ravel(), minlength=chain.shape[1] * width).reshape(-1, width)
     return out
 
 
 def _same(codes: np.ndarray) -> np.ndarray:
     """Return the (chain, cell) share of successive draws that are equal; NaN for a single draw."""
-    out = np.full((codes.shape[0], codes.shape[2]), np.nan)
-    for chain, found in zip(codes if codes.shape[1] > 1 else (), out, strict=False):
-        for piece in _pieces(codes):
-            found[piece] = (chain[1:, piece] == chain[:-1, piece]).mean(axis=0)
-    return out
+    if codes.shape[1] < 2:
+        return np.full((codes.shape[0], codes.shape[2]), np.nan)
+    return np.stack([(chain[1:] == chain[:-1]).mean(axis=0) for chain in codes])
 
 
-def _indicator_diagnostics(codes: np.ndarray, sizes: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    ess = np.full((len(sizes), int(sizes.max(initial=0))), np.nan)
+def _indicator_diagnostics(codes: np.ndarray, sizes: np.ndarray, width: int, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    ess = np.full((len(sizes), width), np.nan)
     r_hat = ess.copy()
     # The two indicators of a two-valued cell are complements: one of them suffices.
-    cell, category = np.nonzero((np.arange(ess.shape[1]) < np.where(sizes == 2, 1, sizes)[:, None]) & wanted[:, None])
+    cell, category = np.nonzero((np.arange(width) < np.where(sizes == 2, 1, sizes)[:, None]) & wanted[:, None])
     step = max(1, limits.DIAGNOSED_AT_ONCE // max(1, codes.shape[0] * codes.shape[1]))
     for start in range(0, len(cell), step):
         i, k = cell[start : start + step], category[start : start + step]
@@ -225,7 +309,7 @@ def _indicator_diagnostics(codes: np.ndarray, sizes: np.ndarray, wanted: np.ndar
         ess[i, k] = effective_sample_size(indicators)
         r_hat[i, k] = split_r_hat(indicators)
     for values in (ess, r_hat):
-        if values.shape[1] > 1:
+        if width > 1:
             values[sizes == 2, 1] = values[sizes == 2, 0]
     return ess, r_hat
 
@@ -326,7 +410,10 @@ def _chains(numbers: np.ndarray) -> str:
 
 
 def _category_names(found: Diagnosis, which: np.ndarray) -> str:
-    return listed([f"{found.cells[i]} = {found.categories[i][k]}" for i, k in zip(*np.nonzero(which), strict=True)], limits.MOST_SHOWN)
+    return listed(
+        [f"{found.cells[i]} = {found.categories[i][k]}" for i, k in zip(*np.nonzero(which), strict=True)],
+        limits.MOST_SHOWN,
+    )
 
 
 def _watched(found: Diagnosis) -> np.ndarray:

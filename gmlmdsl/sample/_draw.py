@@ -6,7 +6,8 @@ Options are verified, chains run, and draws are labelled for ArviZ.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,18 +19,28 @@ import numpy as np
 from .. import derive
 from .._diagnostics import GmlmError, fail, listed, tell, truth, unknown, with_whole_numbers
 from .._progress import shows_progress
-from .._types import Clamp, JsonObject, ObserveLike, Rows
+from .._types import Clamp, Coords, DrawsLike, JsonObject, ObserveLike, Rows
 from ..data import clamped_cells, decode, verified_seed
 from ..evaluate import Contractions, independent_kernel, verified_partition
-from ..graph import STAYS_FINITE, FactorGraph, FactorGroup, Lowered, VariableArray, lower_added_let, lower_let
+from ..graph import (
+    STAYS_FINITE,
+    FactorGraph,
+    FactorGroup,
+    Lowered,
+    VariableArray,
+    lower_added_let,
+    lower_let,
+)
 from ..masks import lower_mask
 from ..plan import BUDGET, verify_held
 from ..program import added_let, ir, of_added
 from . import limits
 from ._arviz import to_arviz
-from ._discrete_diagnostics import Diagnosis, diagnose
-from ._run_kernel import Draws, sample
+from ._discrete_diagnostics import Diagnosis, diagnose_pieces
+from ._run_kernel import Draws, KernelRun
 from ._starts import Annealed, Starts, at_held, starts
+
+Array = np.ndarray
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -53,6 +64,7 @@ class SampleOptions:
     keep_draws: bool
     progress: bool | None
     mesh_axis: str | None = None
+    store: str | os.PathLike[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -73,37 +85,78 @@ class ChainRun:
     options: SampleOptions
     starts: str
 
-    def diagnosed(self, graph: FactorGraph) -> Diagnosis:
-        """Return the diagnostics of kept draws."""
-        assert self.draws.codes is not None
-        rates = _rates(self.draws.changed.sum(axis=(0, 1)), self.draws.drawn.sum(axis=(0, 1)))
-        cells = [graph.cell_name(i) for i in range(graph.n_random)]
-        values = [tuple(str(x) for x in v.labels) for v in graph.variables for _ in range(v.size)]
+    @property
+    def is_diagnosed(self) -> bool:
+        """Whether draws need diagnostics; independent draws differ only by chance."""
+        return not isinstance(self.planned.kernel, derive.IndependentKernel)
+
+    def diagnosed(self, graph: FactorGraph, pieces: Iterable[tuple[slice, Array]] | None = None) -> Diagnosis:
+        """Return the diagnostics of kept draws.
+
+        Args:
+            graph: the factor graph.
+            pieces: the codes of some cells after the other, if they are not in `draws`; see
+                `diagnose_pieces`.
+        """
+        found, n, shape = (
+            self.draws,
+            graph.n_random,
+            (int(self.options.chains), int(self.options.draws)),
+        )
+        if pieces is None:
+            assert found.codes is not None
+            pieces, shape = [(slice(0, n), found.codes[..., :n])], found.codes.shape[:2]
+        rates = _rates(found.changed.sum(axis=(0, 1)), found.drawn.sum(axis=(0, 1)))
+        cells = [graph.cell_name(i) for i in range(n)]
+        values = [labels for v in graph.variables for labels in [tuple(map(str, v.labels))] * v.size]
         names = _distinct(_names(self.planned))
-        codes = self.draws.codes[..., : graph.n_random]
-        clamped = self.held[: graph.n_random] | (graph.sizes[: graph.n_random] == 1)  # A cell with one value never moves.
-        found = diagnose(codes, cells, values, clamped=clamped, flip_rates=_moving(names, rates))
-        return replace(found, warnings=(*found.warnings, *_seldom_exchanged(self.planned.pairs, self.draws)))
+        clamped = self.held[:n] | (graph.sizes[:n] == 1)  # A cell with one value never moves.
+        told = diagnose_pieces(pieces, (*shape, n), cells, values, clamped=clamped, flip_rates=_moving(names, rates))
+        return replace(told, warnings=(*told.warnings, *_seldom_exchanged(self.planned.pairs, found)))
 
 
-def draw_chains(
-    lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], options: SampleOptions, provenance: JsonObject
-) -> Draws:
-    """Run the chains of a sampler, and return their draws as the object of the installed ArviZ.
+@dataclass(frozen=True)
+class PreparedRun:
+    """Chains that are ready to run, with what labels their draws."""
 
-    Args:
-        lowered: the model.
-        sampler: the sampler.
-        params: parameters.
-        options: the options of sampling.
-        provenance: attributes to record with the draws.
-    """
-    run = run_chains(lowered, sampler, params, options)
-    return label(lowered.graph, run, provenance)
+    lowered: Lowered
+    chains: KernelRun
+    planned: derive.Planned
+    held: np.ndarray
+    options: SampleOptions
+    starts: str
+
+    def of(self, draws: Draws) -> ChainRun:
+        """Return draws of these chains, all or some."""
+        return ChainRun(draws, self.planned, self.held, self.options, self.starts)
+
+    def labelled(self, provenance: JsonObject) -> DrawsLike:
+        """Run the chains, and return their draws as the object of the installed ArviZ.
+
+        Args:
+            provenance: attributes to record with the draws.
+        """
+        return label(self.lowered.graph, self.of(self.chains.run()), provenance)
 
 
-def run_chains(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array], options: SampleOptions) -> ChainRun:
-    """Run the chains of a sampler, or of sweeps of single cells if it is None.
+def run_chains(
+    lowered: Lowered,
+    sampler: ir.Sampler | None,
+    params: dict[str, jax.Array],
+    options: SampleOptions,
+) -> ChainRun:
+    """Run the chains of a sampler, see `prepare_chains`."""
+    prepared = prepare_chains(lowered, sampler, params, options)
+    return prepared.of(prepared.chains.run())
+
+
+def prepare_chains(
+    lowered: Lowered,
+    sampler: ir.Sampler | None,
+    params: dict[str, jax.Array],
+    options: SampleOptions,
+) -> PreparedRun:
+    """Return the chains of a sampler, or of sweeps of single cells if it is None.
 
     Args:
         lowered: the model.
@@ -121,7 +174,10 @@ def run_chains(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, j
         planned, body = derive.Planned(kernel, ("`sweep of single cells`",)), ()
     else:
         planned, body = derive.build_kernel(lowered, sampler, params, keep=True), sampler.body
-    observe, anneal = observables(lowered, params, options.observe), options.init.steps if isinstance(options.init, Annealed) else 0
+    observe, anneal = (
+        observables(lowered, params, options.observe),
+        options.init.steps if isinstance(options.init, Annealed) else 0,
+    )
     _verify_cost(planned.kernel, graph, options, anneal, observe)
     for mask in masks_in(body):
         lower_mask(lowered, mask).verify(graph.sizes, {k: np.asarray(v) for k, v in params.items()})
@@ -134,25 +190,19 @@ def run_chains(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, j
         message = f"`init=` has no meaning for sampler `{options.sampler}`, each draw of which begins anew"
         raise fail("E507", message, help="leave it out")
     begun = at_held(held, options.chains) if fresh else starts(graph, options.chains, options.seed, options.init, held, params)
-    found = sample(
-        planned.kernel,
-        target,
-        begun.codes,
-        seed=options.seed,
-        draws=options.draws,
-        warmup=options.warmup,
-        thin=options.thin,
-        anneal=anneal,
-        observe=observe,
-        keep=options.keep_draws,
-        progress=shows_progress(options.progress),
-        spread=None if options.mesh_axis is None else derive.spread_over(options.mesh_axis),
+    chains = _chains(planned.kernel, target, begun.codes, options, observe)
+    return PreparedRun(
+        lowered,
+        replace(chains, anneal=anneal),
+        planned,
+        held[0],
+        options,
+        _words(begun, options.init),
     )
-    return ChainRun(found, planned, held[0], options, _words(begun, options.init))
 
 
-def draw_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array], options: SampleOptions, provenance: JsonObject) -> Draws:
-    """Return independent draws from p, given clamped cells, as the object of the installed ArviZ.
+def prepare_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array], options: SampleOptions) -> PreparedRun:
+    """Return the chains of independent draws from p, given clamped cells.
 
     There is no warm-up, no thinning, and no start.
 
@@ -161,7 +211,6 @@ def draw_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array
         kept: the contractions of the model.
         params: parameters.
         options: the options of sampling.
-        provenance: attributes to record with the draws.
 
     Raises:
         GmlmError: E601 if that is not affordable; E507 for `init=`; E512 if no configuration agrees
@@ -176,31 +225,72 @@ def draw_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array
     held = kept.clamped(options.clamp)
     device = derive.graph_arrays(whole)
     kernel, line = independent_kernel(kept, device, params, held)
-    observe, options = observables(lowered, params, options.observe), replace(options, warmup=0, thin=1)
+    observe, options = (
+        observables(lowered, params, options.observe),
+        replace(options, warmup=0, thin=1),
+    )
     _verify_cost(kernel, whole, options, 0, observe)
-    found = sample(
+    codes = np.repeat(held[1][:, None], options.chains, axis=1)
+    chains = _chains(kernel, derive.Target(device, params, None), codes, options, observe)
+    return PreparedRun(
+        lowered,
+        chains,
+        derive.Planned(kernel, (line,)),
+        held[0][: graph.n_cells],
+        options,
+        "none: draws are independent",
+    )
+
+
+def _chains(
+    kernel: derive.AbstractKernel,
+    target: derive.Target,
+    codes: np.ndarray,
+    options: SampleOptions,
+    observe: Observables | None,
+) -> KernelRun:
+    return KernelRun(
         kernel,
-        derive.Target(device, params, None),
-        np.repeat(held[1][:, None], options.chains, axis=1),
-        seed=options.seed,
-        draws=options.draws,
-        warmup=0,
-        thin=1,
+        target,
+        codes,
+        options.seed,
+        options.draws,
+        options.warmup,
+        options.thin,
         observe=observe,
         keep=options.keep_draws,
         progress=shows_progress(options.progress),
         spread=None if options.mesh_axis is None else derive.spread_over(options.mesh_axis),
     )
-    run = ChainRun(found, derive.Planned(kernel, (line,)), held[0][: graph.n_cells], options, "none: draws are independent")
-    return label(graph, run, provenance)
 
 
 def _verify_cost(
-    kernel: derive.AbstractKernel, graph: FactorGraph, options: SampleOptions, anneal: int, observe: Observables | None
+    kernel: derive.AbstractKernel,
+    graph: FactorGraph,
+    options: SampleOptions,
+    anneal: int,
+    observe: Observables | None,
 ) -> None:
     chains, draws = int(options.chains), int(options.draws)
     verify_chains(kernel, graph.n_cells, chains, anneal + int(options.warmup) + draws * int(options.thin))
-    verify_draws(kernel, graph.n_cells, int(graph.sizes.max()), chains, draws, options.keep_draws, observe)
+    if options.store is None:
+        verify_draws(
+            kernel,
+            graph.n_cells,
+            int(graph.sizes.max()),
+            chains,
+            draws,
+            options.keep_draws,
+            observe,
+        )
+        return
+    each = 16.0 + limits.DIAGNOSED_DRAW * options.keep_draws
+    help = f"{FEWER}, or a larger `thin=`; without diagnostics: `keep_draws=False` with `observe=`"
+    verify_held(
+        each * chains * draws,
+        f"the diagnostics of a cell, from {draws:,} draws of each of {chains:,} chains,",
+        help,
+    )
 
 
 def verify_chains(kernel: derive.AbstractKernel, cells: int, chains: int, steps: int) -> None:
@@ -218,7 +308,11 @@ def verify_chains(kernel: derive.AbstractKernel, cells: int, chains: int, steps:
         GmlmError: E601.
     """
     each = 16.0 * cells + kernel.held(cells)
-    verify_held(float(min(chains, 10**18)) * each, f"{chains:,} chains of {cells:,} cells", "fewer chains, or smaller blocks")
+    verify_held(
+        float(min(chains, 10**18)) * each,
+        f"{chains:,} chains of {cells:,} cells",
+        "fewer chains, or smaller blocks",
+    )
     if steps > limits.MOST_STEPS:
         raise fail(
             "E601",
@@ -232,7 +326,13 @@ def verify_chains(kernel: derive.AbstractKernel, cells: int, chains: int, steps:
 
 
 def verify_draws(
-    kernel: derive.AbstractKernel, cells: int, most_values: int, chains: int, draws: int, keep: bool, observe: Observables | None = None
+    kernel: derive.AbstractKernel,
+    cells: int,
+    most_values: int,
+    chains: int,
+    draws: int,
+    keep: bool,
+    observe: Observables | None = None,
 ) -> None:
     """Raise E601 if draws take too much memory.
 
@@ -258,7 +358,11 @@ def verify_draws(
         found = jax.eval_shape(observe, jax.ShapeDtypeStruct((cells, 1), jnp.int32))
         seen = sum(2 * math.prod(a.shape) * a.dtype.itemsize for a in found.values())
     help = f"{FEWER}; `keep_draws=False` with `observe=` keeps numbers of each draw only" if keep else FEWER
-    verify_held(chains * draws * (kept + counts + seen), f"{draws:,} draws of each of {chains:,} chains of {cells:,} cells", help)
+    verify_held(
+        chains * draws * (kept + counts + seen),
+        f"{draws:,} draws of each of {chains:,} chains of {cells:,} cells",
+        help,
+    )
 
 
 def masks_in(body: tuple[ir.Kernel, ...] | ir.FormCall) -> list[ir.Mask]:
@@ -324,7 +428,10 @@ class Observables(eqx.Module):
 
 
 def observables(
-    lowered: Lowered, params: Mapping[str, PyTree], observe: ObserveLike | None, variables: tuple[VariableArray, ...] | None = None
+    lowered: Lowered,
+    params: Mapping[str, PyTree],
+    observe: ObserveLike | None,
+    variables: tuple[VariableArray, ...] | None = None,
 ) -> Observables | None:
     """Return the function that records observables of draws, or None if there are none.
 
@@ -351,12 +458,20 @@ def _named(observe: ObserveLike | None) -> dict[str, Any]:
     given = {} if observe is None else [observe] if isinstance(observe, str) else observe
     if not isinstance(given, Mapping | list | tuple) or not all(isinstance(name, str) for name in given):
         message = f"observe must be a dict of functions or expressions, or the names of `let`s, got {type(observe).__name__}"
-        raise fail("E507", message, help='for example `observe={"m": "sum(x[i] for i in site)", "v": lambda x: x.var()}`')
+        raise fail(
+            "E507",
+            message,
+            help='for example `observe={"m": "sum(x[i] for i in site)", "v": lambda x: x.var()}`',
+        )
     return dict(given) if isinstance(given, Mapping) else {n: n for n in given}
 
 
 def _observable(
-    lowered: Lowered, params: Mapping[str, PyTree], name: str, what: Any, variables: tuple[VariableArray, ...]
+    lowered: Lowered,
+    params: Mapping[str, PyTree],
+    name: str,
+    what: Any,
+    variables: tuple[VariableArray, ...],
 ) -> LetValues | FunctionValues:
     if name in [v.name for v in lowered.graph.variables]:
         raise fail("E507", f"observe: `{name}` is a variable's name", help="choose another")
@@ -367,7 +482,10 @@ def _observable(
         group, shape = lower_let(lowered, what) if what in lets else _lowered(lowered, what)
         return LetValues(derive.group_arrays(group, lowered.graph.n_cells), params, shape)
     if not callable(what):
-        raise fail("E507", f"observe: `{name}` must be a function of one configuration, the name of a `let`, or an expression")
+        raise fail(
+            "E507",
+            f"observe: `{name}` must be a function of one configuration, the name of a `let`, or an expression",
+        )
     # Every call gets a new function, because values that the user's function looks up may have
     # changed since it was compiled.
     observable = FunctionValues(lambda x: what(x), variables)
@@ -400,45 +518,96 @@ def _lowered(lowered: Lowered, text: str) -> tuple[FactorGroup, tuple[int, ...]]
         raise of_added(error, kept[text], text) from None
 
 
-def label(graph: FactorGraph, run: ChainRun, provenance: JsonObject) -> Draws:
+def label(graph: FactorGraph, run: ChainRun, provenance: JsonObject) -> DrawsLike:
     """Return draws with named dims and coords, statistics, warnings and provenance.
+
+    The codes of the draws become their values, in place if possible.
 
     Args:
         graph: the factor graph.
         run: the draws, and the kernel that made them.
         provenance: attributes to record with the draws.
     """
-    found, planned, options = run.draws, run.planned, run.options
-    posterior, dims, coords = dict(found.observed), {}, {}
-    diagnosis = None
-    names = _distinct(_names(planned))
-    if found.codes is not None:
-        chains, draws, _ = found.codes.shape
-        posterior |= decode(graph, np.moveaxis(found.codes, -1, 0), (chains, draws))
-        for v in graph.variables:
-            dims[v.name] = list(v.dims)
-            coords |= {d: [_plain(x) for x in c] for d, c in zip(v.dims, v.coords, strict=True)}
-        # independent draws need no diagnostics: they differ only by chance
-        if not isinstance(planned.kernel, derive.IndependentKernel):
-            diagnosis = run.diagnosed(graph)
+    verify_scores(graph, run.draws)
+    attrs = attributes(graph, run, provenance)
+    if run.draws.codes is not None and run.is_diagnosed:
+        attrs |= {"warnings": told(run.diagnosed(graph))}
+    posterior, stats = named_arrays(graph, run, copy=False)
+    return to_arviz(posterior, *axes(graph, run), stats, None, attrs)
+
+
+def told(diagnosis: Diagnosis) -> str:
+    """Issue the warnings of a diagnosis, and return them as the text that draws keep."""
+    for text in diagnosis.warnings:
+        tell(text, SamplingWarning)
+    return "\n".join(diagnosis.warnings)
+
+
+def verify_scores(graph: FactorGraph, found: Draws) -> None:
+    """Raise E514 if the log p of a draw is not a number, or an error if log p needs more digits.
+
+    Raises:
+        GmlmError: E514, and those of `verified_partition`.
+    """
     if found.score is not None and not (np.asarray(found.score) < np.inf).all():
-        raise fail("E514", "the log p of a draw is not a number or +inf: a factor has no value there", help=STAYS_FINITE)
+        raise fail(
+            "E514",
+            "the log p of a draw is not a number or +inf: a factor has no value there",
+            help=STAYS_FINITE,
+        )
     if found.score is not None:
         verified_partition(graph, np.asarray(found.score).max(keepdims=True), " that was drawn")
+
+
+def named_arrays(graph: FactorGraph, run: ChainRun, copy: bool = True) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return the values of draws and of observables, and the statistics, (chain, draw, *axes).
+
+    Args:
+        graph: the factor graph.
+        run: the draws.
+        copy: whether the codes of the draws must stay as they are.
+    """
+    found = run.draws
+    posterior = dict(found.observed)
+    if found.codes is not None:
+        posterior |= decode(graph, np.moveaxis(found.codes, -1, 0), found.codes.shape[:2], copy)
     stats = {} if found.score is None or found.codes is None else {"lp": found.score}
     stats["flip_rate"] = _rates(found.changed, found.drawn)
-    dims["flip_rate"], coords["update"] = ["update"], names
-    if planned.pairs:
+    if run.planned.pairs:
         stats["swap_rate"] = _rates(found.accepted, found.proposed)
-        dims["swap_rate"], coords["pair"] = ["pair"], _distinct(planned.pairs)
-    attrs = {"sampler": options.sampler, "seed": options.seed, "warmup": options.warmup, "thin": options.thin}
-    attrs |= _attributes(provenance | {"starts": run.starts})
-    attrs["labels"] = str({v.name: [str(x) for x in v.labels] for v in graph.variables if not v.ordered})
-    if diagnosis is not None:
-        attrs["warnings"] = "\n".join(diagnosis.warnings)
-        for text in diagnosis.warnings:
-            tell(text, SamplingWarning)
-    return to_arviz(posterior, dims, coords, stats, None, attrs)
+    return posterior, stats
+
+
+def axes(graph: FactorGraph, run: ChainRun) -> tuple[dict[str, list[str]], Coords]:
+    """Return the dims of each array of `named_arrays`, and the labels of each dim."""
+    kept = graph.variables if run.options.keep_draws else ()
+    dims = {v.name: list(v.dims) for v in kept} | {"flip_rate": ["update"]}
+    coords = {d: [_plain(x) for x in c] for v in kept for d, c in zip(v.dims, v.coords, strict=True)}
+    coords["update"] = _distinct(_names(run.planned))
+    if run.planned.pairs:
+        dims["swap_rate"], coords["pair"] = ["pair"], _distinct(run.planned.pairs)
+    return dims, coords
+
+
+def attributes(graph: FactorGraph, run: ChainRun, provenance: JsonObject) -> JsonObject:
+    """Return the attributes of draws, without the warnings of their diagnosis."""
+    options, versions = (
+        run.options,
+        ", ".join(f"{k} {v}" for k, v in provenance["versions"].items()),
+    )
+    attrs = {
+        "sampler": options.sampler,
+        "seed": options.seed,
+        "warmup": options.warmup,
+        "thin": options.thin,
+    }
+    attrs |= {
+        "model": provenance["model"],
+        "program_sha256": provenance["sha256"],
+        "versions": versions,
+        "starts": run.starts,
+    }
+    return attrs | {"labels": str({v.name: [str(x) for x in v.labels] for v in graph.variables if not v.ordered})}
 
 
 def _names(planned: derive.Planned) -> list[str]:
@@ -480,11 +649,6 @@ def _seldom_exchanged(pairs: Sequence[str], found: Draws) -> list[str]:
 
 def _plain(x: Any) -> Any:
     return x.item() if isinstance(x, np.generic) else x
-
-
-def _attributes(provenance: JsonObject) -> JsonObject:
-    versions = ", ".join(f"{k} {v}" for k, v in provenance["versions"].items())
-    return {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "starts": provenance["starts"]}
 
 
 class SamplingWarning(UserWarning):

@@ -5,9 +5,9 @@ from __future__ import annotations
 # Runs of a kernel.
 STEPS_PER_CALL = 64  # draws per compiled call: the progress bar moves between calls
 LANES = 16  # chains in a processor's vector: fewer are padded to a power of two, more to a multiple
-# If a full call has at most this many codes, it records the full number of draws even if fewer are
-# requested.
-MOST_SPARE = 1 << 24
+# A call records at most this many codes. If a full call has no more, it records the full number of
+# draws even if fewer are requested.
+MOST_AT_ONCE = 1 << 22
 # number to fold into the keys of annealing steps: no step of the chain has that number
 ANNEALING = 2**32 - 1
 
@@ -28,8 +28,16 @@ WALK_AT_ONCE = 1 << 20  # evaluations of instances for one move: of larger scope
 
 # Draws.
 MOST_STEPS = 2**31 - 1  # steps are numbered in 32 bits
-COPIES = 3  # copies of kept draws: by call, in one piece, and as values
+COPIES = 1.1  # memory of kept draws in units of their array: the array, a call's draws, diagnostics
 MIN_SWAP_RATE = 0.05  # minimum swap rate of neighbours in a ladder without a warning
+
+# Draws in files.
+SAVED_EVERY = 30.0  # seconds between two states of the chains on disk, which a killed run goes on from
+CALL_SECONDS = 5.0  # duration of a compiled call, between two of which a run can be ended
+WRITTEN_AT_ONCE = 1 << 26  # a call records at most this many codes for a file
+READ_AT_ONCE = 1 << 28  # maximum number of bytes of draws that diagnostics read at once
+DIAGNOSED_DRAW = 200  # bytes that the diagnostics of one cell take for each of its draws
+MOST_REMARKS = 1 << 13  # bytes of a netCDF file that are set aside for the warnings
 
 # Annealed importance sampling.
 CANDIDATES = 1 << 16  # number of uniform configurations among which the possible ones are counted

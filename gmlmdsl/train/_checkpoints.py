@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from .._diagnostics import GmlmError, fail
 from .._optional import need
 from .._types import JsonObject
-from ..files import reading, write_whole
-from ._run_identity import differing
+from ..files import differing, reading, write_whole
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree

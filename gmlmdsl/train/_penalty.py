@@ -11,11 +11,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .._diagnostics import fail
+from ..data import hash_of_computation
 from ..derive import bounded_jit
 from ..fit import Training
 from ..networks import parameter_parts
 from ._batches import Batch, Batches
-from ._run_identity import traced
 
 if TYPE_CHECKING:
     from ..networks import AbstractNetwork
@@ -106,7 +106,7 @@ def verified_penalty(penalty: Penalty | None, network: AbstractNetwork, batches:
     if found.shape != () or not jnp.issubdtype(found.dtype, jnp.floating):
         message = f"Training: regulariser must return one real number, returned {found.dtype} of shape {found.shape}"
         raise fail("E704", message, help="sum over the rows, say by `batch.weights @ ..`")
-    return traced(value, *arguments)
+    return hash_of_computation(value, *arguments)
 
 
 @bounded_jit

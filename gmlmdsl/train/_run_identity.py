@@ -5,16 +5,12 @@ Restoring a checkpoint of another run raises an error that names the differing p
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
-import numpy as np
 
-from .._types import ArrayLike
+from ..data import as_identity, hash_of_arrays, hash_of_computation, hash_of_text
 from ..fit import Training, measured_every, saved_every
 from ._batches import Batches
 
@@ -51,14 +47,14 @@ def run_identity(
         check: the rows of validation.
         state: the first state: the weights and the state of the optimiser.
         seed: the seed of all random numbers.
-        penalty: the hash of the regulariser's computation, see `traced`; None without a
+        penalty: the hash of the regulariser's computation, see `hash_of_computation`; None without a
             regulariser.
     """
     parts: dict[str, object] = {**stated, **{k: v for k, v in vars(t).items() if k not in ELSEWHERE}, "seed": int(seed)}
     parts["batch_size"] = batches.size
     parts["optimizer"] = _rule(optimizer, state)
-    parts["x, given or weights"] = _hash_of([batches.rows.codes, *batches.rows.given, batches.weights])
-    parts["validation"] = None if check is None else _hash_of([check.rows.codes, *check.rows.given])
+    parts["x, given or weights"] = hash_of_arrays([batches.rows.codes, *batches.rows.given, batches.weights])
+    parts["validation"] = None if check is None else hash_of_arrays([check.rows.codes, *check.rows.given])
     parts["evaluate_every"] = None if check is None else measured_every(t)
     # These parts are stated only if they differ from the fixed values of earlier versions, so that
     # runs of earlier versions can be resumed.
@@ -70,45 +66,10 @@ def run_identity(
     if t.average_last is not None:
         parts |= {"average_last": t.average_last, "save_every": saved_every(t)}
     shapes = [f"{jax.tree_util.keystr(p)} {x.shape} {x.dtype}" for p, x in jax.tree_util.tree_flatten_with_path(state.network)[0]]
-    parts["first weights"] = _hash_of(jax.tree.leaves(state.network)) + _hash_of_text(" ".join(shapes))
-    return {k: json.dumps(v, default=_plain, sort_keys=True) for k, v in parts.items()}
-
-
-def differing(mine: Mapping[str, object], theirs: object) -> list[str]:
-    """Return the sorted names of the parts in which two runs differ.
-
-    The list is empty if another version wrote the other run, since its parts are not known.
-    """
-    if not isinstance(theirs, Mapping):
-        return []
-    return sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))
+    parts["first weights"] = hash_of_arrays(jax.tree.leaves(state.network)) + hash_of_text(" ".join(shapes))
+    return as_identity(parts)
 
 
 def _rule(optimizer: Any, state: PyTree) -> str:
-    """Return the hash of an optimiser's computation, see `traced`."""
-    return traced(lambda w, s: optimizer.update(w, s, w), state.network, state.optimizer)
-
-
-def traced(function: Callable[..., PyTree], *arguments: PyTree) -> str:
-    """Return the hash of the computation of a function of arrays, including its constants.
-
-    Addresses of functions differ between processes and are left out.
-    """
-    found = jax.make_jaxpr(function)(*arguments)
-    return _hash_of_text(re.sub(r"0x[0-9a-f]+", "", str(found))) + _hash_of(found.consts)
-
-
-def _hash_of(arrays: list[ArrayLike]) -> str:
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(f"{np.shape(array)} {np.asarray(array).dtype};".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
-
-
-def _hash_of_text(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
+    """Return the hash of an optimiser's computation, see `hash_of_computation`."""
+    return hash_of_computation(lambda w, s: optimizer.update(w, s, w), state.network, state.optimizer)

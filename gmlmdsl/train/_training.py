@@ -27,9 +27,8 @@ from .._diagnostics import fail
 from .._types import JsonObject
 from ..data import random_key
 from ..derive import NetworkLoss, Spread, bounded_jit, fetched, on_device
-from ..files import alone
+from ..files import alone, asked_to_end
 from ..fit import Training, accumulated, default_optimizer, learning_rate_at, measured_every, save_points, saved_every
-from ._asked_to_end import asked_to_end
 from ._batches import Batch, Batches
 from ._checkpoints import Checkpoints
 from ._penalty import Penalty, parameter_norms, penalty_of, verified_penalty

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 from cli_cases import ROWS, gmlm
 from cli_cases import folder as folder
 
@@ -284,3 +285,14 @@ def test_the_probability_of_intervals_is_an_option(folder):
     assert "97.5%" in output
     assert "95 % interval" in (folder / "fit.html").read_text()
     assert "level" in gmlm("fit", "m.gmlm", "x.csv", "--mask", "single", "--level", "95", status=1).output
+
+
+def test_draws_go_to_a_store(folder):
+    (folder / "pair.gmlm").write_text("model m { var x[i in range(2)] : spin  param J  factor J * x[0] * x[1] }")
+    words = ("sample", "pair.gmlm", "--params", _npz(folder, J=np.array(0.5)), "--sampler", "exact", "--draws", "60")
+    for name in ("d.nc", "d.zarr"):
+        output = gmlm(*words, "--store", name, "--rows", "1").output
+        assert "the worst 1 of 2 cells" in output
+        assert f"the draws are in {name}" in output
+        assert xr.open_dataset(folder / name, group="posterior")["x"].shape == (4, 60, 2)
+    assert "must end in .nc or .zarr" in gmlm(*words, "--store", "d.npz", status=1).output

@@ -123,8 +123,7 @@ def reached(of: Case, sampler: str, codes: np.ndarray, held: np.ndarray | None =
     kernel = derive.build_kernel(of.model.lowered, of.model.sampler(sampler)[1]).kernel
     clamped = None if held is None else jnp.asarray(np.append(held, False))
     target = derive.Target(derive.graph_arrays(of.model.graph), of.model._params(of.params, of.model.lowered), clamped)
-    options: dict[str, Any] = {"observe": None, "keep": True, "progress": False}
-    return _sample.sample(kernel, target, codes, seed=3, draws=1, warmup=0, thin=1, **options).last
+    return _sample.KernelRun(kernel, target, codes, seed=3, draws=1).run().last
 
 
 @pytest.mark.slow  # strips keep p above; planted bugs' checks clamp cells of other kernels

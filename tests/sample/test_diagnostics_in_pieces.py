@@ -23,7 +23,7 @@ def drawn(n):
     return model.sample({"J": 0.2}, "s", draws=n, warmup=0, chains=4, progress=False)["posterior"]["x"].values
 drawn(100)
 before = memory("VmRSS:")
-kept = drawn(6000)
+kept = drawn(20000)
 print((memory("VmHWM:") - before) / kept.nbytes)
 """
 
@@ -46,8 +46,10 @@ def test_pieces_give_what_all_cells_at_once_give(monkeypatch: pytest.MonkeyPatch
     for chunk in (1, 2**10, 2**12):
         monkeypatch.setattr(limits, "DIAGNOSED_AT_ONCE", chunk)
         some = diagnosed(codes)
-        for name in ("frequency", "ess", "r_hat", "stuck", "visited", "flip_rate", "chi_square", "p_value"):
+        for name in ("frequency", "ess", "r_hat", "stuck", "visited", "flip_rate", "degrees"):
             np.testing.assert_array_equal(getattr(some, name), getattr(whole, name))
+        for name in ("chi_square", "p_value"):  # sums over chains and values, whose order depends on the piece
+            np.testing.assert_allclose(getattr(some, name), getattr(whole, name), rtol=1e-12)
         assert some.warnings == whole.warnings
     by_hand = (codes[:, 1:] == codes[:, :-1]).mean(axis=(0, 1))
     np.testing.assert_allclose(whole.flip_rate, 1 - by_hand, rtol=1e-12)
@@ -57,7 +59,9 @@ def test_pieces_give_what_all_cells_at_once_give(monkeypatch: pytest.MonkeyPatch
 def test_diagnostics_take_little_memory_beside_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "DIAGNOSED_AT_ONCE", 1 << 15)
     codes = draws(1000, 4000)
-    monkeypatch.setattr(diagnostics, "_indicator_diagnostics", lambda codes, sizes, wanted: (np.full((len(sizes), 3), np.nan),) * 2)
+    monkeypatch.setattr(
+        diagnostics, "_indicator_diagnostics", lambda codes, sizes, width, wanted: tuple(np.full((2, len(sizes), 3), np.nan))
+    )
     tracemalloc.start()
     diagnosed(codes)
     peak = tracemalloc.get_traced_memory()[1]
@@ -66,7 +70,7 @@ def test_diagnostics_take_little_memory_beside_the_draws(monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-def test_kept_draws_of_a_large_lattice_take_three_times_their_memory() -> None:
-    """The peak of a process that keeps 4 chains of 6,000 draws of 9,216 spins, beside what it had before."""
+def test_kept_draws_of_a_large_lattice_take_their_memory_and_a_tenth() -> None:
+    """The peak of a process that keeps 4 chains of 20,000 draws of 9,216 spins, beside what it had before."""
     found = subprocess.run([sys.executable, "-c", KEPT], capture_output=True, text=True, check=True)
-    assert float(found.stdout) < 3
+    assert 1 < float(found.stdout) < 1.1

@@ -15,7 +15,7 @@ from thinned import thinned
 import gmlmdsl as gm
 from gmlmdsl import derive
 from gmlmdsl.sample import _starts
-from gmlmdsl.sample._run_kernel import sample
+from gmlmdsl.sample._run_kernel import KernelRun
 
 pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.sample._draw.SamplingWarning")
 
@@ -262,7 +262,7 @@ def test_annealing_runs_the_body_at_rising_betas():
     graph = derive.graph_arrays(gm.parse("model m { var x : range(3)  factor 0 * x }").model().graph)
     options: dict[str, Any] = {"seed": 0, "draws": 1, "warmup": 2, "thin": 1, "observe": None, "keep": True, "progress": False}
     for steps, total in ((5, 15), (1, 5), (0, 0)):
-        found = sample(Counts(), derive.Target(graph, {}, None), np.zeros((1, 2), int), anneal=steps, **options)
+        found = KernelRun(Counts(), derive.Target(graph, {}, None), np.zeros((1, 2), int), anneal=steps, **options).run()
         np.testing.assert_array_equal(found.last, np.full((1, 2), total))
 
 
@@ -290,7 +290,7 @@ def test_the_last_call_takes_no_step_too_many(small: Any):
     kernel = derive.build_kernel(lowered, checked).kernel
     target = derive.Target(derive.graph_arrays(small.graph), {"J": jnp.asarray(PARAMS["J"], float)}, None)
     options: dict[str, Any] = {"seed": 0, "warmup": 2, "thin": 1, "observe": None, "keep": True, "progress": False}
-    found = sample(kernel, target, np.zeros((4, 2), int), draws=70, **options)
+    found = KernelRun(kernel, target, np.zeros((4, 2), int), draws=70, **options).run()
     assert found.codes is not None
     np.testing.assert_array_equal(found.last.T, found.codes[:, -1])
 

@@ -1,4 +1,4 @@
-"""Signals that request the end of the process: a training run saves its state before it ends."""
+"""Signals that request the end of the process: a long run saves its state before it ends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def asked_to_end(listens: bool) -> Iterator[Callable[[], bool]]:
         if number == signal.SIGINT and again and callable(own):
             own(number, frame)
         if number == signal.SIGINT and not again:
-            print("this batch is ended and saved; Ctrl-C again ends at once", file=sys.stderr)
+            print("what was done is being saved; Ctrl-C again ends at once", file=sys.stderr)
 
     for number in before:
         signal.signal(number, note)

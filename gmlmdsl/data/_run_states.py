@@ -1,0 +1,68 @@
+"""What a long run depends on, as text, and its state, as bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from .._types import ArrayLike
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
+
+def as_identity(parts: Mapping[str, object]) -> dict[str, str]:
+    """Return the parts that a run depends on as text."""
+    return {k: json.dumps(v, default=_plain, sort_keys=True) for k, v in parts.items()}
+
+
+def hash_of_arrays(arrays: Iterable[ArrayLike]) -> str:
+    """Return the hash of arrays with their shapes and types."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{np.shape(array)} {np.asarray(array).dtype};".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def hash_of_text(text: str) -> str:
+    """Return the hash of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def hash_of_computation(function: Callable[..., PyTree], *arguments: PyTree) -> str:
+    """Return the hash of the computation of a function of arrays, including its constants.
+
+    Addresses of functions differ between processes and are left out.
+    """
+    found = jax.make_jaxpr(function)(*arguments)
+    return hash_of_text(re.sub(r"0x[0-9a-f]+", "", str(found))) + hash_of_arrays(found.consts)
+
+
+def as_bytes(state: PyTree) -> bytes:
+    """Return the arrays of a state as bytes."""
+    buffer = io.BytesIO()
+    eqx.tree_serialise_leaves(buffer, state)
+    return buffer.getvalue()
+
+
+def from_bytes(data: bytes, like: PyTree) -> PyTree:
+    """Return the state whose arrays `as_bytes` wrote.
+
+    Args:
+        data: the bytes.
+        like: a state with arrays of the same shapes and types, or their `jax.ShapeDtypeStruct`s.
+    """
+    return eqx.tree_deserialise_leaves(io.BytesIO(data), like)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

@@ -1,0 +1,113 @@
+"""The latest states of a long run in a folder: each is written completely or not at all.
+
+A run that was killed goes on from the latest state. Each file has a hash, and everything that the
+run depends on: a damaged file is passed over, and a file of another run raises an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from .._diagnostics import GmlmError, GmlmWarning, fail, tell
+from .._types import JsonObject
+from ._archive import MANIFEST, MOST, ArchiveKind, opened, pack, unpack
+from ._whole_files import write_whole
+
+KEPT = 2  # The number of latest states that stay on disk.
+NAMED = re.compile(r"([0-9]{1,18})\.state")
+STATE = "state"
+KIND = ArchiveKind(
+    name="state of a run",
+    format=1,
+    before=(),
+    limit=lambda name: {MANIFEST: 1 << 26, STATE: MOST}.get(name),
+    needed=(STATE,),
+    entries=("run", "notes"),
+    code="E753",
+    what="checkpoint",
+    help="remove the folder to begin the run anew",
+)
+
+
+class SavedStates:
+    """The latest states of one run in one folder.
+
+    Args:
+        folder: the folder, which exists.
+        identity: everything that the run depends on, by part.
+    """
+
+    def __init__(self, folder: Path, identity: Mapping[str, str]):
+        self.folder, self.identity = folder, dict(identity)
+
+    def steps(self) -> list[int]:
+        """Return the numbers of the states on disk, ascending."""
+        return sorted(int(found[1]) for path in self.folder.iterdir() if (found := NAMED.fullmatch(path.name)))
+
+    def save(self, step: int, state: bytes, notes: JsonObject) -> None:
+        """Write a state, then remove older ones.
+
+        Args:
+            step: the number of the state, larger than those before it.
+            state: its content.
+            notes: what else belongs to it.
+
+        Raises:
+            GmlmError: E560 if it cannot be written; the earlier ones stay.
+        """
+        write_whole(self._place(step), pack(KIND, {"run": self.identity, "notes": notes}, {STATE: state}))
+        for old in self.steps()[:-KEPT]:
+            self._place(old).unlink(missing_ok=True)
+
+    def latest(self) -> tuple[int, bytes, JsonObject] | None:
+        """Return number, content and notes of the latest state, or None if there is none.
+
+        A damaged state is passed over with a warning if there is another.
+
+        Raises:
+            GmlmError: E752 for a state of another run, E753 if all are damaged.
+        """
+        damaged = None
+        for step in reversed(self.steps()):
+            try:
+                with opened(self._place(step)) as file:
+                    entries, parts = unpack(KIND, file, self._place(step))
+            except GmlmError as error:
+                damaged = damaged or error
+                continue
+            if entries["run"] != self.identity:
+                raise self._another(differing(self.identity, entries["run"]))
+            if damaged is not None:
+                tell(
+                    f"{damaged.diagnostics[0].message}; the run goes on from step {step}, before it",
+                    GmlmWarning,
+                )
+            return step, parts[STATE], entries["notes"]
+        if damaged is not None:
+            raise damaged
+        return None
+
+    def clear(self) -> None:
+        """Remove all states."""
+        for step in self.steps():
+            self._place(step).unlink(missing_ok=True)
+
+    def _another(self, parts: list[str]) -> GmlmError:
+        named = f"these differ: {', '.join(parts)}" if parts else "another version of gmlmdsl wrote it"
+        help = "make the same call to go on with that run; or take another name for this one, or remove the folder"
+        return fail("E752", f"`{self.folder}` holds an unfinished run of another call; {named}", help=help)
+
+    def _place(self, step: int) -> Path:
+        return self.folder / f"{step}.state"
+
+
+def differing(mine: Mapping[str, object], theirs: object) -> list[str]:
+    """Return the sorted names of the parts in which two runs differ.
+
+    The list is empty if another version wrote the other run, since its parts are not known.
+    """
+    if not isinstance(theirs, Mapping):
+        return []
+    return sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))

@@ -1,0 +1,261 @@
+"""Draws that go to a file as they are drawn, and runs of chains that go on after they were killed.
+
+Beside the file `draws.nc` a run has the folder `draws.nc.unfinished`. It contains the file, whose
+arrays are filled piece by piece, and the latest states of the chains. The file gets its name when
+all draws are in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._diagnostics import fail
+from .._types import JsonObject
+from ..data import as_bytes, as_identity, from_bytes, hash_of_arrays, hash_of_computation
+from ..derive import Info, float_type
+from ..files import SavedStates, alone, asked_to_end, put_in_place
+from ..graph import FactorGraph
+from . import limits
+from ._arviz import dated, draw_groups
+from ._draw import ChainRun, PreparedRun, attributes, axes, named_arrays, told, verify_scores
+from ._run_kernel import Draws, KernelRun, Position
+from ._stores import AbstractStore, codes_in_pieces, verified_store
+
+Array = np.ndarray
+UNFINISHED = ".unfinished"
+COUNTS = Info._fields
+NO_COUNTS = np.zeros((1, 1, 0), np.int32)
+NOTHING = Draws(None, None, None, NO_COUNTS, NO_COUNTS, NO_COUNTS, NO_COUNTS, {}, np.zeros((0, 0)))
+
+
+def stored(prepared: PreparedRun, provenance: JsonObject) -> Any:
+    """Run chains, and write their draws to the file that the option `store` names.
+
+    A run that was interrupted goes on from its latest state, and its draws are those of a run that
+    was not.
+
+    Args:
+        prepared: the chains, with what labels their draws.
+        provenance: attributes to record with the draws.
+
+    Returns:
+        The draws as the object of the installed ArviZ. Their values stay in the file.
+
+    Raises:
+        GmlmError: E507 for several processes; E560 and E561 for a file that cannot be written; E588
+            if another run is at work on it; E752 if it belongs to another run; E753 if its states
+            are damaged.
+    """
+    if jax.process_count() > 1:
+        raise fail(
+            "E507",
+            "store: several processes would write one file",
+            help="draw in one process, over all of its devices",
+        )
+    path, kind = verified_store(prepared.options.store)
+    graph, chains, run = prepared.lowered.graph, prepared.chains, prepared.of(NOTHING)
+    folder = path.with_name(path.name + UNFINISHED)
+    job = _Job(
+        graph,
+        chains,
+        run,
+        provenance,
+        kind(folder / path.name),
+        SavedStates(folder, _identity(chains, run, provenance)),
+    )
+    with alone(folder), _naming_disk(path):
+        try:
+            totals = job.drawn()
+            if job.store.path.exists() or not path.exists():  # else a run was killed just after the renaming
+                job.finish(totals)
+                _rename(job.store.path, path)
+            job.states.clear()
+        finally:
+            if not job.states.steps():  # There is nothing from which a later run could go on.
+                _empty(folder)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+    return kind(path).opened()
+
+
+class _Job:
+    """The work of one run, see `stored`.
+
+    Args:
+        graph: the factor graph.
+        chains: the chains.
+        run: what labels the draws.
+        provenance: attributes to record with the draws.
+        store: the unfinished file.
+        states: the latest states of the chains.
+    """
+
+    def __init__(
+        self,
+        graph: FactorGraph,
+        chains: KernelRun,
+        run: ChainRun,
+        provenance: JsonObject,
+        store: AbstractStore,
+        states: SavedStates,
+    ):
+        self.graph, self.chains, self.run, self.provenance, self.store, self.states = (
+            graph,
+            chains,
+            run,
+            provenance,
+            store,
+            states,
+        )
+
+    @property
+    def is_diagnosed(self) -> bool:
+        """Whether the draws have warnings, which may be none."""
+        return self.chains.keep and self.run.is_diagnosed
+
+    def drawn(self) -> dict[str, Array]:
+        """Draw what is missing, and return the sums of the counts `Info` over chains and draws."""
+        begun, totals = self._begun()
+        chains, last = self.chains, self.chains.warmup + self.chains.draws * self.chains.thin
+        if begun is not None and begun.step == last:
+            return totals
+        saved = time.monotonic()
+        with asked_to_end(True) as ends, contextlib.ExitStack() as opened:
+            arrays = None if begun is None or begun.step <= chains.warmup else opened.enter_context(self._arrays())
+            for piece in chains.pieces(begun, limits.CALL_SECONDS, limits.WRITTEN_AT_ONCE):
+                if piece.draws is not None:
+                    verify_scores(self.graph, piece.draws)
+                    named = named_arrays(self.graph, replace(self.run, draws=piece.draws))
+                    if arrays is None:
+                        self._create(*named)
+                        arrays = opened.enter_context(self.store.arrays())
+                    _write(arrays, named, (piece.at.step - chains.warmup) // chains.thin)
+                    totals = {k: n + getattr(piece.draws, k).sum(axis=(0, 1)) for k, n in totals.items()}
+                if ends() or piece.at.step == last or time.monotonic() - saved >= limits.SAVED_EVERY:
+                    if arrays is not None:
+                        self.store.settle()
+                    self.states.save(
+                        piece.at.step,
+                        as_bytes(chains.kept(piece.at)),
+                        {k: n.tolist() for k, n in totals.items()},
+                    )
+                    saved = time.monotonic()
+                if ends():
+                    break
+        return totals
+
+    def finish(self, totals: Mapping[str, Array]) -> None:
+        """Write the warnings of the diagnosis, which reads the draws of some cells at a time."""
+        text = None
+        with self._arrays() as arrays:
+            if self.is_diagnosed:
+                sums = {k: n[None, None] for k, n in totals.items()}
+                run = replace(
+                    self.run,
+                    draws=Draws(None, None, None, **sums, observed={}, last=self.chains.codes),
+                )
+                values = {v.name: arrays[f"posterior/{v.name}"] for v in self.graph.variables}
+                text = told(run.diagnosed(self.graph, codes_in_pieces(self.graph, values)))
+        self.store.finish(text)
+
+    def _begun(self) -> tuple[Position | None, dict[str, Array]]:
+        """Return where the run goes on, None at the beginning, and the sums of counts until there."""
+        found, kernel = self.states.latest(), self.chains.kernel
+        if found is None:
+            _empty(self.states.folder)
+            return None, {k: np.zeros(kernel.updates if k in COUNTS[:2] else kernel.pairs, np.int64) for k in COUNTS}
+        step, data, notes = found
+        return Position(step, from_bytes(data, self.chains.like)), {k: np.array(notes[k], np.int64) for k in COUNTS}
+
+    def _create(self, posterior: dict[str, Array], stats: dict[str, Array]) -> None:
+        """Write the file without values, from arrays of some draws."""
+        shape = (self.chains.codes.shape[1], self.chains.draws)
+
+        def whole(some: dict[str, Array]) -> dict[str, Array]:
+            return {k: np.broadcast_to(np.zeros((), a.dtype), (*shape, *a.shape[2:])) for k, a in some.items()}
+
+        groups = draw_groups(whole(posterior), *axes(self.graph, self.run), whole(stats))
+        _empty(self.states.folder, (self.store.path.name,))
+        attrs = attributes(self.graph, self.run, self.provenance) | ({"warnings": ""} if self.is_diagnosed else {})
+        self.store.create(groups, dated(attrs), self.chains.per_call(limits.WRITTEN_AT_ONCE))
+
+    @contextlib.contextmanager
+    def _arrays(self) -> Iterator[Mapping[str, Any]]:
+        """Open the unfinished file."""
+        opened = self.store.arrays()
+        try:
+            arrays = opened.__enter__()
+            arrays["sample_stats/flip_rate"]  # an empty file can be opened too
+        except (OSError, KeyError, ValueError) as error:
+            message = f"{self.store.path} lacks the draws that were saved: {str(error)[:100]}"
+            raise fail("E753", message, help=f"remove `{self.states.folder}` to begin the run anew") from None
+        try:
+            yield arrays
+        finally:
+            opened.__exit__(None, None, None)
+
+
+def _identity(chains: KernelRun, run: ChainRun, provenance: JsonObject) -> dict[str, str]:
+    """Return everything that the draws depend on, by part."""
+    options, observe, target = run.options, chains.observe, chains.target
+    parts: dict[str, object] = {k: provenance[k] for k in ("model", "inputs", "coords")}
+    parts |= {
+        "program": provenance["sha256"],
+        "version of gmlmdsl": provenance["versions"]["gmlmdsl"],
+    }
+    parts |= {k: getattr(options, k) for k in ("sampler", "draws", "warmup", "chains", "thin", "seed", "keep_draws")}
+    parts |= {
+        "params": hash_of_arrays(jax.tree.leaves(target.params)),
+        "given": hash_of_arrays(jax.tree.leaves(target.graph)),
+    }
+    parts |= {
+        "clamp or init": hash_of_arrays([chains.codes, run.held]),
+        "annealing steps": chains.anneal,
+    }
+    parts["precision"] = str(float_type())
+    if observe is not None:
+        parts["observe"] = hash_of_computation(observe, np.zeros((chains.codes.shape[0], 1), np.int32))
+    return as_identity(parts)
+
+
+def _write(arrays: Mapping[str, Any], named: tuple[dict[str, Array], dict[str, Array]], end: int) -> None:
+    """Write the draws before number `end` to their places."""
+    for group, some in zip(("posterior", "sample_stats"), named, strict=True):
+        for name, values in some.items():
+            arrays[f"{group}/{name}"][:, end - values.shape[1] : end] = values
+
+
+def _rename(part: Path, path: Path) -> None:
+    """Give a finished file its name. A store that has the name moves beside the part, and is removed later."""
+    if path.is_dir():
+        os.replace(path, part.with_name("replaced"))
+    elif path.exists():
+        shutil.copymode(path, part)
+    put_in_place(part, path)
+
+
+def _empty(folder: Path, names: tuple[str, ...] | None = None) -> None:
+    """Remove files and folders of a folder, all but hidden ones if no names are given."""
+    for path in folder.iterdir():
+        if path.name in names if names is not None else not path.name.startswith("."):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+@contextlib.contextmanager
+def _naming_disk(path: Path) -> Iterator[None]:
+    """Turn errors of the disk into E560."""
+    try:
+        yield
+    except OSError as error:
+        help = "what was drawn is kept: make room or mend the folder, and make the same call to go on"
+        raise fail("E560", f"cannot write {path}: {error.strerror or str(error)[:100]}", help=help) from None

@@ -1,0 +1,389 @@
+"""Draws that go to a file as they are drawn: equal to kept draws, in little memory, and a killed run goes on to the same bits."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import arviz as az
+import numpy as np
+import pytest
+import xarray as xr
+
+import gmlmdsl as gm
+from gmlmdsl.files import SavedStates, alone
+from gmlmdsl.sample import _arviz, _stored_draws, _stores, limits
+
+TEXT = """
+input n : int = 4
+graph G = grid(n, n)
+model magnet {
+  var   x[i in G.nodes]  : spin
+  var   y[k in range(3)] : range(4)
+  param J
+  factor J * x[i] * x[j] for (i, j) in G.edges
+  factor J * x[k] * y[k] for k in range(3)
+}
+sampler sweep { update x[i] for i in G.nodes update y[k] for k in range(3) }
+sampler hot   { temper(betas = [0, 0.5, 1]) { update x[i] for i in G.nodes update y[k] for k in range(3) } }
+"""
+J = {"J": 0.2}
+OPTIONS = {"draws": 150, "warmup": 7, "chains": 3, "seed": 5, "thin": 2, "progress": False}
+OBSERVED = {"mean": lambda v: v["x"].mean(), "both": "x[0] * x[5]"}
+CASES = {
+    "sweep": ("sweep", {"observe": OBSERVED}),
+    "temper": ("hot", {"thin": 1}),
+    "exact": ("exact", {}),
+    "observed alone": ("sweep", {"observe": OBSERVED, "keep_draws": False}),
+    "annealed and clamped": ("sweep", {"init": gm.annealed(steps=5), "clamp": {"x": {0: 1}}}),
+}
+ENDINGS = (".nc", ".zarr")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return gm.parse(TEXT).model()
+
+
+@pytest.fixture(autouse=True)
+def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small pieces, each of which is followed by a state on the disk."""
+    monkeypatch.setattr(limits, "WRITTEN_AT_ONCE", 4 * 19 * 16)
+    monkeypatch.setattr(limits, "READ_AT_ONCE", 2048)
+    monkeypatch.setattr(limits, "SAVED_EVERY", 0.0)
+
+
+def drawn(model, sampler: str = "sweep", **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gm.SamplingWarning)
+        return model.sample(J, sampler, **OPTIONS | more)
+
+
+def assert_equal(found, wanted) -> None:
+    for group in ("posterior", "sample_stats"):
+        assert set(found[group].data_vars) == set(wanted[group].data_vars)
+        for name, values in wanted[group].variables.items():
+            assert found[group][name].dims == values.dims
+            assert found[group][name].dtype == values.dtype
+            np.testing.assert_array_equal(found[group][name].values, values.values)
+    attrs = [{k: v for k, v in draws["posterior"].attrs.items() if k != "created_at"} for draws in (found, wanted)]
+    assert attrs[0] == attrs[1]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("case", CASES)
+def test_draws_in_a_file_are_those_that_are_kept(model, case: str, ending: str, tmp_path: Path):
+    sampler, more = CASES[case]
+    found = drawn(model, sampler, store=tmp_path / f"draws{ending}", **more)
+    assert_equal(found, drawn(model, sampler, **more))
+    assert [p.name for p in tmp_path.iterdir()] == [f"draws{ending}"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_values_stay_in_the_file_until_they_are_used(model, ending: str, tmp_path: Path):
+    found = drawn(model, store=tmp_path / f"draws{ending}")
+    wanted = drawn(model)["posterior"]["x"].values
+    for opened in (found["posterior"], xr.open_dataset(tmp_path / f"draws{ending}", group="posterior", cache=False)):
+        assert not opened["x"].variable._in_memory
+        np.testing.assert_array_equal(opened["x"][:, 10:12].values, wanted[:, 10:12])
+        assert not opened["x"].variable._in_memory
+
+
+def test_arviz_opens_both_files(model, tmp_path: Path):
+    wanted = drawn(model, store=tmp_path / "draws.nc")
+    drawn(model, store=tmp_path / "draws.zarr")
+    assert_equal(az.from_netcdf(str(tmp_path / "draws.nc")), wanted)
+    tree = xr.open_datatree(tmp_path / "draws.zarr", engine="zarr")
+    assert_equal(tree if _arviz.is_datatree() else az.InferenceData.from_datatree(tree), wanted)
+
+
+class Killed(BaseException):
+    """A run is cut off."""
+
+
+def cut_off(monkeypatch: pytest.MonkeyPatch, after: int, when: str) -> None:
+    """Let a run end at one of its states: before it is written, just after it, or while draws are written after it."""
+    count, save, write = [0], SavedStates.save, _stored_draws._write
+
+    def saves(self, *arguments):
+        count[0] += 1
+        if count[0] == after and when == "before":
+            raise Killed
+        save(self, *arguments)
+        if count[0] == after and when == "behind":
+            raise Killed
+
+    def writes(arrays, named, end):
+        write(arrays, ({"x": named[0]["x"]}, {}) if count[0] == after and when == "within" else named, end)
+        if count[0] == after and when == "within":
+            raise Killed
+
+    monkeypatch.setattr(SavedStates, "save", saves)
+    monkeypatch.setattr(_stored_draws, "_write", writes)
+
+
+@pytest.mark.parametrize(("after", "when"), [(2, "before"), (1, "behind"), (2, "behind"), (5, "behind"), (5, "within"), (9, "before")])
+@pytest.mark.parametrize("sampler", ["sweep", "hot"])
+def test_a_run_that_was_cut_off_goes_on_to_the_same_draws(model, sampler, after, when, tmp_path, monkeypatch):
+    path = tmp_path / ("draws.nc" if after % 2 else "draws.zarr")
+    with monkeypatch.context() as patch:
+        cut_off(patch, after, when)
+        with pytest.raises(Killed):
+            drawn(model, sampler, store=path)
+    assert not path.exists()
+    assert len(list((tmp_path / f"{path.name}.unfinished").glob("*.state"))) in (1, 2)
+    drawn_again = count_steps(monkeypatch)
+    assert_equal(drawn(model, sampler, store=path), drawn(model, sampler))
+    assert drawn_again[0] > 0  # it went on, and did not begin anew
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def count_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The step at which the next run begins."""
+    found, pieces = [], _stored_draws.KernelRun.pieces
+
+    def begins(self, begun=None, *more):
+        found.append(0 if begun is None else begun.step)
+        return pieces(self, begun, *more)
+
+    monkeypatch.setattr(_stored_draws.KernelRun, "pieces", begins)
+    return found
+
+
+def test_a_run_that_was_cut_off_at_its_end_draws_nothing_again(model, tmp_path, monkeypatch):
+    wanted = drawn(model)
+    for name in ("_rename", "codes_in_pieces"):
+        path = tmp_path / f"{name}.nc"
+
+        def killed(*arguments):
+            raise Killed
+
+        with monkeypatch.context() as patch:
+            patch.setattr(_stored_draws, name, killed)
+            with pytest.raises(Killed):
+                drawn(model, store=path)
+        with monkeypatch.context() as patch:
+            steps = count_steps(patch)
+            assert_equal(drawn(model, store=path), wanted)
+            assert steps == []
+    with monkeypatch.context() as patch:
+        patch.setattr(SavedStates, "clear", killed)
+        with pytest.raises(Killed):
+            drawn(model, store=tmp_path / "draws.nc")
+    assert (tmp_path / "draws.nc").exists()
+    assert_equal(drawn(model, store=tmp_path / "draws.nc"), wanted)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_run_after_its_state_is_saved(model, number, tmp_path, monkeypatch):
+    path, write = tmp_path / "draws.nc", _stored_draws._write
+    monkeypatch.setattr(limits, "SAVED_EVERY", 1e9)
+
+    def writes(arrays, named, end):
+        write(arrays, named, end)
+        if 20 < end < 100:
+            os.kill(os.getpid(), number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_stored_draws, "_write", writes)
+        with pytest.raises(SystemExit if number == signal.SIGTERM else KeyboardInterrupt):
+            drawn(model, store=path)
+    assert not path.exists()
+    monkeypatch.setattr(limits, "SAVED_EVERY", 0.0)
+    begun = count_steps(monkeypatch)
+    assert_equal(drawn(model, store=path), drawn(model))
+    assert begun[0] > 7 + 2 * 20
+
+
+def unfinished(model, path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a run that was cut off."""
+    with monkeypatch.context() as patch:
+        cut_off(patch, 6, "behind")
+        with pytest.raises(Killed):
+            drawn(model, store=path, observe=OBSERVED)
+    return path.with_name(path.name + ".unfinished")
+
+
+def states(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.state"), key=lambda p: int(p.stem))
+
+
+def test_a_damaged_state_is_passed_over_with_a_warning(model, tmp_path, monkeypatch):
+    path = tmp_path / "draws.nc"
+    folder = unfinished(model, path, monkeypatch)
+    before, last = states(folder)
+    content = bytearray(last.read_bytes())
+    content[len(content) // 2] ^= 1
+    last.write_bytes(content)
+    begun = count_steps(monkeypatch)
+    with pytest.warns(gm.GmlmWarning, match=rf"{last.name}.*goes on from step {before.stem}"):
+        found = drawn(model, store=path, observe=OBSERVED)
+    assert begun == [int(before.stem)]
+    assert_equal(found, drawn(model, observe=OBSERVED))
+
+
+@pytest.mark.produces("E753")
+def test_a_run_of_which_every_state_is_damaged_is_not_begun_anew_in_silence(model, tmp_path, monkeypatch):
+    folder = unfinished(model, tmp_path / "draws.nc", monkeypatch)
+    for path in states(folder):
+        path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(gm.GmlmError, match=r"E753[\s\S]*remove the folder"):
+        drawn(model, store=tmp_path / "draws.nc", observe=OBSERVED)
+
+
+def test_a_file_that_lost_its_draws_is_an_error(model, tmp_path, monkeypatch):
+    folder = unfinished(model, tmp_path / "draws.nc", monkeypatch)
+    (folder / "draws.nc").write_bytes(b"")
+    with pytest.raises(gm.GmlmError, match=r"E753[\s\S]*lacks the draws"):
+        drawn(model, store=tmp_path / "draws.nc", observe=OBSERVED)
+
+
+@pytest.mark.produces("E752")
+@pytest.mark.parametrize(
+    ("part", "more"),
+    {
+        "seed": {"seed": 6},
+        "draws": {"draws": 151},
+        "warmup": {"warmup": 8},
+        "chains": {"chains": 4},
+        "thin": {"thin": 3},
+        "sampler": {"sampler": "hot"},
+        "clamp or init": {"clamp": {"x": {3: 1}}},
+        "annealing steps": {"init": gm.annealed(steps=9)},
+        "keep_draws": {"keep_draws": False},
+        "observe": {"observe": {"mean": lambda v: v["x"].mean() + 1, "both": "x[0] * x[5]"}},
+    }.items(),
+)
+def test_a_run_of_another_call_is_refused(model, part, more, tmp_path, monkeypatch):
+    unfinished(model, tmp_path / "draws.nc", monkeypatch)
+    with pytest.raises(gm.GmlmError, match=rf"E752[\s\S]*these differ:.*{part}"):
+        drawn(model, **{"store": tmp_path / "draws.nc", "observe": OBSERVED} | more)
+
+
+def test_other_parameters_programs_and_inputs_are_refused(model, tmp_path, monkeypatch):
+    unfinished(model, tmp_path / "draws.nc", monkeypatch)
+    options = OPTIONS | {"store": tmp_path / "draws.nc", "observe": OBSERVED}
+    with pytest.raises(gm.GmlmError, match=r"these differ: params\n"):
+        model.sample({"J": 0.3}, "sweep", **options)
+    with pytest.raises(gm.GmlmError, match=r"these differ: program\n"):
+        gm.parse(TEXT + "# another\n").model().sample(J, "sweep", **options)
+    with pytest.raises(gm.GmlmError, match=r"these differ: .*inputs"):
+        gm.parse(TEXT, n=3).model().sample(J, "sweep", **options)
+
+
+def test_the_findings_are_those_of_kept_draws(model, tmp_path):
+    cold = {"draws": 120, "chains": 4}
+    with pytest.warns(gm.SamplingWarning):
+        kept = model.sample({"J": 5.0}, "sweep", **OPTIONS | cold)
+    for ending in ENDINGS:
+        with pytest.warns(gm.SamplingWarning):
+            found = model.sample({"J": 5.0}, "sweep", store=tmp_path / f"d{ending}", **OPTIONS | cold)
+        assert "stuck" in found["posterior"].attrs["warnings"]
+        assert_equal(found, kept)
+
+
+def test_long_warnings_are_cut(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "MOST_REMARKS", 100)
+    with pytest.warns(gm.SamplingWarning):
+        found = model.sample({"J": 5.0}, "sweep", store=tmp_path / "d.nc", **OPTIONS)["posterior"].attrs["warnings"]
+    assert len(found) == 99
+    assert found.endswith(" ..")
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (4, 5), (3, 4, 5), (2, 1, 3)])
+@pytest.mark.parametrize("most", [1, 2, 5, 7, 12, 100])
+def test_pieces_are_successive_cells(shape: tuple[int, ...], most: int):
+    numbers = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+    pieces = [numbers[piece].ravel() for piece in _stores.cell_pieces(shape, most)]
+    assert max(map(len, pieces)) <= most
+    np.testing.assert_array_equal(np.concatenate(pieces), numbers.ravel())
+
+
+def test_a_second_run_stays_out(model, tmp_path):
+    with alone(tmp_path / "draws.nc.unfinished"), pytest.raises(gm.GmlmError, match="E588"):
+        drawn(model, store=tmp_path / "draws.nc")
+
+
+def test_paths_that_cannot_be_written_are_errors_before_any_work(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(_stored_draws.KernelRun, "pieces", None)
+    (tmp_path / "folder.nc").mkdir()
+    (tmp_path / "folder.zarr").mkdir()
+    for name in ("draws.npz", "no/draws.nc", "folder.nc", "folder.zarr"):
+        with pytest.raises(gm.GmlmError, match="E560"):
+            drawn(model, store=tmp_path / name)
+    with pytest.raises(gm.GmlmError, match="E560"):
+        drawn(model, store=3)
+    for module, name in (("zarr", "draws.zarr"), ("h5netcdf", "draws.nc")):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, module, None)
+            with pytest.raises(gm.GmlmError, match=r"E561[\s\S]*pip install"):
+                drawn(model, store=tmp_path / name)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder.nc", "folder.zarr"]
+
+
+def test_a_full_disk_is_an_error_that_says_how_to_go_on(model, tmp_path, monkeypatch):
+    def full(self):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_stores.NetCDFStore, "settle", full)
+        with pytest.raises(gm.GmlmError, match=r"No space left[\s\S]*make the same call to go on"):
+            drawn(model, store=tmp_path / "draws.nc")
+    assert_equal(drawn(model, store=tmp_path / "draws.nc"), drawn(model))
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_file_is_replaced_when_the_new_one_is_whole(model, ending, tmp_path, monkeypatch):
+    path = tmp_path / f"draws{ending}"
+    drawn(model, store=path, seed=1)
+    with monkeypatch.context() as patch:
+        cut_off(patch, 4, "behind")
+        with pytest.raises(Killed):
+            drawn(model, store=path)
+    old = xr.open_dataset(path, group="posterior").load()
+    np.testing.assert_array_equal(old["x"].values, drawn(model, seed=1)["posterior"]["x"].values)
+    old.close()
+    assert_equal(drawn(model, store=path), drawn(model))
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+CHILD = """
+import sys, warnings
+import gmlmdsl as gm
+from gmlmdsl.sample import limits
+warnings.simplefilter("ignore")
+limits.WRITTEN_AT_ONCE, limits.SAVED_EVERY, limits.CALL_SECONDS = 100_000, 0.05, 0.05
+text = "graph G = grid(40, 40)  model m { var x[i in G.nodes] : spin  param J  factor J * x[i] * x[j] for (i, j) in G.edges }"
+text += "  sampler sweep { update x[i] for i in G.nodes }"
+store = {"store": sys.argv[1]} if len(sys.argv) > 1 else {}
+draws = gm.parse(text).model().sample({"J": 0.3}, "sweep", draws=4000, warmup=2000, thin=4, chains=4, progress=False, **store)
+import hashlib
+print(hashlib.sha256(draws["posterior"]["x"].values.tobytes()).hexdigest(), hashlib.sha256(draws["sample_stats"]["lp"].values.tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_kill_at_random_moments_loses_no_bit(ending: str, tmp_path: Path):
+    wanted = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True).stdout
+    path, moments, kills = tmp_path / f"draws{ending}", random.Random(0), 0
+    for _ in range(200):
+        child = subprocess.Popen([sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, text=True)
+        folder, begun = path.with_name(path.name + ".unfinished"), time.monotonic()
+        while child.poll() is None and not states(folder) and time.monotonic() - begun < 100:
+            time.sleep(0.01)
+        time.sleep(moments.uniform(0, 1.5))
+        if child.poll() is not None:
+            break
+        child.kill()
+        child.wait()
+        kills += 1
+    assert child.communicate()[0] == wanted
+    assert kills > 3
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
