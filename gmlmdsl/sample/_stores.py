@@ -240,9 +240,12 @@ def codes_in_pieces(graph: FactorGraph, values: Mapping[str, Any]) -> Iterator[t
     for v in graph.variables:
         at = v.offset
         for piece in cell_pieces(v.shape, most_cells(values[v.name])):
-            codes = v.codes_of(np.asarray(values[v.name][(slice(None), slice(None), *piece)]))
-            codes = codes.reshape(*codes.shape[:2], -1)
-            yield slice(at, at := at + codes.shape[2]), codes
+            some = np.asarray(values[v.name][(slice(None), slice(None), *piece)])
+            some = some.reshape(*some.shape[:2], -1)
+            step = max(1, limits.DIAGNOSED_AT_ONCE // max(1, some.shape[1]))
+            for first in range(0, some.shape[2], step):
+                codes = v.codes_of(some[:, :, first : first + step])
+                yield slice(at, at := at + codes.shape[2]), codes
 
 
 def most_cells(values: Array) -> int:

@@ -35,7 +35,7 @@ MIN_SWAP_RATE = 0.05  # minimum swap rate of neighbours in a ladder without a wa
 SAVED_EVERY = 30.0  # seconds between two states of the chains on disk, which a killed run goes on from
 CALL_SECONDS = 5.0  # duration of a compiled call, between two of which a run can be ended
 WRITTEN_AT_ONCE = 1 << 26  # a call records at most this many codes for a file
-READ_AT_ONCE = 1 << 28  # maximum number of bytes of draws that diagnostics read at once
+READ_AT_ONCE = 1 << 27  # maximum number of bytes of draws that diagnostics read at once
 DIAGNOSED_DRAW = 200  # bytes that the diagnostics of one cell take for each of its draws
 MOST_REMARKS = 1 << 13  # bytes of a netCDF file that are set aside for the warnings
 
