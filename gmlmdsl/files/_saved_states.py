@@ -7,6 +7,7 @@ run depends on: a damaged file is passed over, and a file of another run raises 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from .._types import JsonObject
 from ._archive import MANIFEST, MOST, ArchiveKind, opened, pack, unpack
 from ._whole_files import write_whole
 
+SAVED_EVERY = 30.0  # The number of seconds between two states.
 KEPT = 2  # The number of latest states that stay on disk.
 NAMED = re.compile(r"([0-9]{1,18})\.state")
 STATE = "state"
@@ -40,7 +42,12 @@ class SavedStates:
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, str]):
-        self.folder, self.identity = folder, dict(identity)
+        self.folder, self.identity, self.saved = folder, dict(identity), time.monotonic()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the latest state is so old that another one is to be saved."""
+        return time.monotonic() - self.saved >= SAVED_EVERY
 
     def steps(self) -> list[int]:
         """Return the numbers of the states on disk, ascending."""
@@ -58,6 +65,7 @@ class SavedStates:
             GmlmError: E560 if it cannot be written; the earlier ones stay.
         """
         write_whole(self._place(step), pack(KIND, {"run": self.identity, "notes": notes}, {STATE: state}))
+        self.saved = time.monotonic()
         for old in self.steps()[:-KEPT]:
             self._place(old).unlink(missing_ok=True)
 

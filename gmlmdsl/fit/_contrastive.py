@@ -46,6 +46,7 @@ from ._clamped_rows import ClampedRows, log_rows, redrawn_rows, report, rows_of,
 from ._held_chains import Law, Looked, Sweeps, look, moved
 from ._imputation import FIRST_SWEEPS, SWEEPS
 from ._independent_start import independent_start
+from ._long_fit import LongFit
 from ._methods import PersistentContrastiveDivergence
 from ._optimise import Outcome
 from ._scaled_step import Metric, metric_of, scaled_step
@@ -178,7 +179,13 @@ class Climbed:
 
 
 def climb(
-    lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array], fixed: tuple[str, ...], options: FitOptions
+    lowered: Lowered,
+    codes: Array,
+    weights: Array,
+    start: dict[str, jax.Array],
+    fixed: tuple[str, ...],
+    options: FitOptions,
+    saved: LongFit,
 ) -> Climbed:
     """Maximise the likelihood times the prior by persistent contrastive divergence.
 
@@ -189,6 +196,7 @@ def climb(
         start: the starting values of all parameters.
         fixed: the names of the parameters that are held at their start.
         options: the options of the fit, with those of the method.
+        saved: the saved states of the fit.
 
     Raises:
         GmlmError: E506 or E704 for a sampler or given data that do not fit, E508 for a row without
@@ -204,7 +212,7 @@ def climb(
     if len(compared_cells(host, np.random.default_rng(0))) > 1 and codes[:, alive].shape[1] > 3:
         two_point = TwoPoint(host, codes[:, alive], weights[alive], options.seed)
     effective = float(weights.sum() ** 2 / (weights**2).sum())
-    ended = _run(job, carry, method, options.method.steps is None, effective, two_point, shows_progress(options.progress))
+    ended = _run(job, carry, method, options.method.steps is None, effective, two_point, shows_progress(options.progress), saved)
     params = job.law.frame.constrain(ended.free, start)
     outcome, status = chain_status(host, ended.free, ended.trace, ended.found, ended.agreement, ended.agrees, effective, method.name)
     missing = report(job.law.rows, reported(host, codes[:, alive]), codes[:, alive])
@@ -338,6 +346,7 @@ def _run(
     effective: float,
     two_point: TwoPoint | None,
     show: bool,
+    saved: LongFit,
 ) -> Ended:
     """Run the steps, and examine the estimate at some numbers of steps.
 
@@ -349,18 +358,25 @@ def _run(
         effective: the effective number of rows.
         two_point: the correlations of the rows, if they have any.
         show: whether a progress bar is shown.
+        saved: the saved states of the fit.
     """
     steps, run, trace = int(method.steps or 0), int(method.burn_in or 0), []
     restore, size = ravel_pytree(carry.free)[1], carry.places.size
     checks = _checks(steps) if stops else (steps,)
     since = FIRST_CHECK // 2 if stops else steps // 2
-    ended = None
-    for first in tracked(range(0, steps, STEPS_PER_CALL), "fitting", show):
+    ended, begun, blank = None, 0, carry
+    found = saved.begun(lambda step: (blank, np.zeros(step, carry.trace.dtype), run, since))
+    if found is not None:
+        begun, (carry, before, run, since) = found
+        trace.append(before)
+    for first in tracked(range(begun, steps, STEPS_PER_CALL), "fitting", show):
         last = min(first + STEPS_PER_CALL, steps)
         carry = advance(job, carry, jnp.asarray(first), jnp.asarray(last), jnp.asarray(since), jnp.asarray(run))
         run += (last - first) * job.law.sweeps
         trace.append(np.asarray(carry.trace)[: last - first])
         if last not in checks:
+            here = carry, run, since
+            saved.reached(last, lambda at=here: (at[0], np.concatenate(trace), *at[1:]))
             continue
         free = restore(carry.places / (last - since)) if method.average else carry.free
         carry, looked, agreement = _examined(job, carry, free, last, run, effective, two_point)

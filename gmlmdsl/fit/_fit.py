@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import time
@@ -39,6 +40,7 @@ from ._contrastive import Climbed, climb
 from ._few_rows import Inferred, Later, effective_rows, infer
 from ._imputation import MOST_ROUNDS, STEPS, SWEEPS, monte_carlo_em, unconstrained_errors
 from ._inference import Copies, verify_counts
+from ._long_fit import LongFit, fit_identity, long_fit, verify_long
 from ._methods import MonteCarloEM, PersistentContrastiveDivergence, verify_method, verify_whole
 from ._minimise import (
     Colours,
@@ -105,20 +107,25 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
     started = time.perf_counter()
     host = lowered.graph
     options = _verified_options(options)
-    spread, options = _spread(options), dataclasses.replace(options, mesh_axis=None)
+    verify_long(options)
+    spread, folder = _spread(options), options.checkpoint
+    options = dataclasses.replace(options, mesh_axis=None, checkpoint=None)
     weights = verified_rows(mask, codes, options)
     # A line search and standard errors need many digits: full-batch fits run in float64 whatever
     # the default.
     exact = options.optimizer is None and not isinstance(options.method, PersistentContrastiveDivergence)
     # the other methods show a count of their steps
     bar = waiting(f"fitting under mask {options.mask}", exact and shows_progress(options.progress))
-    with bar, jax.enable_x64(exact or bool(jax.config.jax_enable_x64)):  # pyright: ignore[reportAttributeAccessIssue]
+    double = exact or bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
+    with bar, jax.enable_x64(double), contextlib.ExitStack() as long:
         start, fixed = start_of(host, options)
         verify_bounded_priors(host, frozenset(fixed))
         verify_possible(lowered, codes, weights, start)
+        identity = functools.partial(fit_identity, lowered, codes, weights, start, options)
+        run = long.enter_context(long_fit(folder, identity))
         if isinstance(options.method, PersistentContrastiveDivergence):
             verify_whole(host, options.mask, mask)
-            climbed = climb(lowered, codes, weights, start, fixed, options)
+            climbed = climb(lowered, codes, weights, start, fixed, options, run)
             return _climbed(Evidence(lowered, mask, codes, options, index), climbed, fixed, started)
         prepared = make_objective(host, mask, codes, weights, start, fixed, options, options.optimizer is None, spread)
         objective, use, missing = prepared.objective, prepared.use, prepared.missing
@@ -126,7 +133,7 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
         convex = is_convex(host) and (missing.ignored or not missing.any)
         colours = functools.cache(functools.partial(objective_colouring, objective))
         if prepared.imputed is not None:
-            objective, outcome, missing, copies = _impute(prepared, options, colours())
+            objective, outcome, missing, copies = _impute(prepared, options, colours(), run)
             curve = curvature_at(objective, params_of(objective, outcome), colours(), options, copies)
             open_ = examine(objective, params_of(objective, outcome), curve, None, None)
             look = lambda: (curve, open_)  # noqa: E731
@@ -136,7 +143,7 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
         elif options.optimizer is None:
             outcome, look = full_batch(objective, free, options, colours)
         else:
-            outcome = stochastic(objective, mask, free, options)
+            outcome = stochastic(objective, mask, free, options, run)
             look = looking(objective, params_of(objective, outcome), colours, options, lambda _: first_curvature(objective, colours()))
         params = params_of(objective, outcome)
         value = float(value_at(objective, params) if np.isnan(outcome.value) else outcome.value) * float(objective.scale)
@@ -254,7 +261,7 @@ def start_of(host: FactorGraph, options: FitOptions) -> tuple[dict[str, jax.Arra
     return arrays, tuple(n for n in names if n in (options.fixed or {}))
 
 
-def _impute(prepared: Prepared, options: FitOptions, colours: Colouring | None) -> tuple[Objective, Outcome, Missing, Copies]:
+def _impute(prepared: Prepared, options: FitOptions, colours: Colouring | None, run: LongFit) -> tuple[Objective, Outcome, Missing, Copies]:
     """Run Monte Carlo EM on an objective with imputed rows.
 
     The standard errors of the first completed rows are the scale on which its Monte Carlo error is
@@ -284,4 +291,4 @@ def _impute(prepared: Prepared, options: FitOptions, colours: Colouring | None) 
         errors = unconstrained_errors(objective, free, np.sqrt(np.maximum(np.diag(curve.without(curve.flat()).sandwich()), 0)))
     seed, graph = options.seed, objective.loss.graph
     most, sweeps = (options.method.rounds, options.method.sweeps) if isinstance(options.method, MonteCarloEM) else (MOST_ROUNDS, SWEEPS)
-    return monte_carlo_em(objective, prepared.imputed, graph, minimise, errors, seed, prepared.missing, most, sweeps)
+    return monte_carlo_em(objective, prepared.imputed, graph, minimise, errors, seed, prepared.missing, run, most, sweeps)

@@ -29,6 +29,7 @@ from ..derive.compiled import log_potential
 from ..evaluate import Missing, Objective, slopes
 from ..graph import FactorGraph
 from ._inference import Copies
+from ._long_fit import LongFit
 from ._optimise import Outcome
 
 Array = np.ndarray
@@ -113,6 +114,7 @@ def monte_carlo_em(
     errors: Array,
     seed: int,
     report: Missing,
+    run: LongFit,
     most_rounds: int = MOST_ROUNDS,
     sweeps: int = SWEEPS,
 ) -> tuple[Objective, Outcome, Missing, Copies]:
@@ -127,6 +129,7 @@ def monte_carlo_em(
             Carlo error is judged.
         seed: the seed of the imputations.
         report: the report to complete.
+        run: the saved states of the fit.
         most_rounds: the maximum number of iterations.
         sweeps: the number of times that missing cells are redrawn in one iteration.
 
@@ -151,8 +154,14 @@ def monte_carlo_em(
     _verify_possible(objective, graph, columns, imputed)
     found, trace = [], []
     noise = drift = float("inf")
-    restore = ravel_pytree(free)[1]
-    for number in range(1, most_rounds + 1):
+    flat, restore = ravel_pytree(free)
+    begun, first = 0, (objective.codes, free)
+    saved = run.begun(lambda n: (*first, np.zeros((n, *flat.shape), flat.dtype), np.zeros(n)))
+    if saved is not None:
+        begun, (codes, free, before, values) = saved
+        objective = eqx.tree_at(lambda o: o.codes, objective, codes)
+        found, trace = [*before], [*values]
+    for number in range(begun + 1, most_rounds + 1):
         objective = redrawn(objective, free, sweeps, number)
         outcome = minimise(objective, free)
         free = outcome.free
@@ -165,6 +174,9 @@ def monte_carlo_em(
             noise, drift = _judge(np.array(found[number // 2 :]), errors)
             if noise < NOISE and drift < DRIFT:
                 break
+        if number < most_rounds:
+            here = objective.codes, free
+            run.reached(number, lambda at=here: (*at, np.array(found), np.array(trace, float)))
     mean = np.mean(found[len(found) // 2 :], axis=0)
     free = restore(jnp.asarray(mean))
     last = []

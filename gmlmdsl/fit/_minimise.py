@@ -22,6 +22,7 @@ from ..masks import AbstractMask
 from ._existence import Recession
 from ._inference import Copies, Curvature, complete_rows, curvature, prior_curvature
 from ._kinks import fewer, settle
+from ._long_fit import LongFit
 from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
 from ._status import SUSPECT, examine
 
@@ -176,7 +177,7 @@ def _with_pauses(objective: Objective, free: Arrays, options: FitOptions, colour
     return outcome, lambda: (curve, open_)
 
 
-def stochastic(objective: Objective, mask: AbstractMask, free: Arrays, options: FitOptions) -> Outcome:
+def stochastic(objective: Objective, mask: AbstractMask, free: Arrays, options: FitOptions, run: LongFit) -> Outcome:
     """Minimise by minibatches; the rows and masks of a step depend on (seed, step) only.
 
     Args:
@@ -184,6 +185,7 @@ def stochastic(objective: Objective, mask: AbstractMask, free: Arrays, options: 
         mask: the mask of the loss.
         free: the unconstrained starting values.
         options: the options of the fit, with an `optimizer`.
+        run: the saved states of the fit.
     """
     assert options.optimizer is not None
     key, host = random_key(options.seed), objective.frame.host
@@ -222,7 +224,7 @@ def stochastic(objective: Objective, mask: AbstractMask, free: Arrays, options: 
         return out
 
     steps = 2000 if options.max_steps is None else options.max_steps
-    outcome = minibatches(batch, free, options.optimizer, steps, shows_progress(options.progress))
+    outcome = minibatches(batch, free, options.optimizer, steps, shows_progress(options.progress), run)
     # Minibatches do not give the gradient over all rows, which is computed to judge the end point.
     gradient = jax.tree.leaves(gradient_at(objective, outcome.free))
     largest = max((float(jnp.abs(g).max(initial=0.0)) for g in gradient), default=0.0)

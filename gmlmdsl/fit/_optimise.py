@@ -21,6 +21,7 @@ from .._progress import tracked
 from .._types import AnyArray, Arrays
 from ..derive import bounded_jit, quickly_compiled
 from ..evaluate import MANY, Metric, Objective, unconstrained_moves
+from ._long_fit import LongFit
 
 MEMORY = 20  # number of stored pairs of a step and a change of the gradient
 MOST_REMEMBERED = 1 << 25  # maximum number of floats in these pairs
@@ -298,7 +299,12 @@ def joined(first: Outcome, second: Outcome) -> Outcome:
 
 
 def minibatches(
-    batch: Callable[[int], Objective], start: Arrays, optimizer: optax.GradientTransformation, steps: int, progress: bool
+    batch: Callable[[int], Objective],
+    start: Arrays,
+    optimizer: optax.GradientTransformation,
+    steps: int,
+    progress: bool,
+    run: LongFit,
 ) -> Outcome:
     """Run the steps of an optax transformation.
 
@@ -310,11 +316,18 @@ def minibatches(
         optimizer: the optax transformation.
         steps: the number of steps.
         progress: whether a progress bar is shown.
+        run: the saved states of the fit.
     """
-    state, free, trace = optimizer.init(start), start, []
-    for step in tracked(range(steps), "fitting", progress):
+    begun, free, state, trace = 0, jax.tree.map(jnp.asarray, start), optimizer.init(start), []
+    found = run.begun(lambda step: (free, state, np.zeros(step)))
+    if found is not None:
+        begun, (free, state, values) = found
+        trace = [*values]
+    for step in tracked(range(begun, steps), "fitting", progress):
         free, state, value = _step(optimizer, batch(step), free, state)
         trace.append(value)
+        here = free, state
+        run.reached(step + 1, lambda at=here: (*at, np.array([float(v) for v in trace])))
     values = np.array([float(v) for v in trace])
     reason = "steps" if np.isfinite(values).all() else "diverged"
     return Outcome(free, values, float("nan"), steps, reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,7 @@ class FitOptions:
     # them
     asks_data_alone: bool = True
     mesh_axis: str | None = None
+    checkpoint: str | os.PathLike[str] | None = None
 
     @property
     def ignores(self) -> bool:

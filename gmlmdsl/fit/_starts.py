@@ -81,6 +81,9 @@ def best_of_starts(
     Raises:
         GmlmError: E507 for an objective that is noisy; and the errors of `fit_model`.
     """
+    if options.checkpoint is not None:
+        help = "leave one out: fits of each start, with folders of their own, can be compared"
+        raise fail("E704", "`checkpoint=` has the state of one fit, and `starts=` makes several", help=help)
     verify_held(16 * count, f"{count:,} starts", "fewer `starts=`")
     if options.method is not None:
         raise _noisy("this method has no exact objective")

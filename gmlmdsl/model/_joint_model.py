@@ -767,6 +767,7 @@ class JointModel(Model):
         starts: int = 1,
         level: float | None = None,
         mesh_axis: str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Fit:
         """Minimise c * sum over rows of w loss_r - log prior over the parameters.
 
@@ -831,6 +832,10 @@ class JointModel(Model):
             mesh_axis: an axis of the ambient mesh of devices, over which the rows of a full-batch
                 fit are spread: `with jax.set_mesh(jax.make_mesh((4,), ("data",))):` and
                 `mesh_axis="data"`. Sums over rows then differ from those on one device by rounding.
+            checkpoint: a folder for the state of a fit with `optimizer=` or `method=`, which is
+                saved every 30 seconds. The same call goes on after the process was killed, with an
+                equal result. SIGTERM and Ctrl-C save the state first. The folder is removed when
+                the fit is done.
 
         Returns:
             A `Fit` with estimates, sandwich standard errors, and a status with remedies.
@@ -847,7 +852,7 @@ class JointModel(Model):
         whole = mask is None and isinstance(method, PersistentContrastiveDivergence)
         name, lowered = (WHOLE, whole_mask(self.graph)) if whole else self._mask(mask, bound)
         asked = name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method
-        options = FitOptions(*asked, gaps=gaps, mesh_axis=mesh_axis)
+        options = FitOptions(*asked, gaps=gaps, mesh_axis=mesh_axis, checkpoint=checkpoint)
         level = None if level is None else verified_level(level)
         meta = self._meta(seed) | ({} if level is None else {"level": level})
         if (count := whole_number("starts", starts, 1)) == 1:

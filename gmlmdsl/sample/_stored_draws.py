@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -129,7 +128,6 @@ class _Job:
         chains, last = self.chains, self.chains.warmup + self.chains.draws * self.chains.thin
         if begun is not None and begun.step == last:
             return totals
-        saved = time.monotonic()
         with asked_to_end(True) as ends, contextlib.ExitStack() as opened:
             arrays = None if begun is None or begun.step <= chains.warmup else opened.enter_context(self._arrays())
             for piece in chains.pieces(begun, limits.CALL_SECONDS, limits.WRITTEN_AT_ONCE):
@@ -141,7 +139,8 @@ class _Job:
                         arrays = opened.enter_context(self.store.arrays())
                     _write(arrays, named, (piece.at.step - chains.warmup) // chains.thin)
                     totals = {k: n + getattr(piece.draws, k).sum(axis=(0, 1)) for k, n in totals.items()}
-                if ends() or piece.at.step == last or time.monotonic() - saved >= limits.SAVED_EVERY:
+                ending = ends()
+                if ending or piece.at.step == last or self.states.is_due:
                     if arrays is not None:
                         self.store.settle()
                     self.states.save(
@@ -149,8 +148,7 @@ class _Job:
                         as_bytes(chains.kept(piece.at)),
                         {k: n.tolist() for k, n in totals.items()},
                     )
-                    saved = time.monotonic()
-                if ends():
+                if ending:
                     break
         return totals
 

@@ -32,7 +32,6 @@ COPIES = 1.1  # memory of kept draws in units of their array: the array, a call'
 MIN_SWAP_RATE = 0.05  # minimum swap rate of neighbours in a ladder without a warning
 
 # Draws in files.
-SAVED_EVERY = 30.0  # seconds between two states of the chains on disk, which a killed run goes on from
 CALL_SECONDS = 5.0  # duration of a compiled call, between two of which a run can be ended
 WRITTEN_AT_ONCE = 1 << 26  # a call records at most this many codes for a file
 READ_AT_ONCE = 1 << 27  # maximum number of bytes of draws that diagnostics read at once

@@ -17,7 +17,7 @@ import pytest
 import xarray as xr
 
 import gmlmdsl as gm
-from gmlmdsl.files import SavedStates, alone
+from gmlmdsl.files import SavedStates, _saved_states, alone
 from gmlmdsl.sample import _arviz, _stored_draws, _stores, limits
 
 TEXT = """
@@ -56,7 +56,7 @@ def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many small pieces, each of which is followed by a state on the disk."""
     monkeypatch.setattr(limits, "WRITTEN_AT_ONCE", 4 * 19 * 16)
     monkeypatch.setattr(limits, "READ_AT_ONCE", 2048)
-    monkeypatch.setattr(limits, "SAVED_EVERY", 0.0)
+    monkeypatch.setattr(_saved_states, "SAVED_EVERY", 0.0)
 
 
 def drawn(model, sampler: str = "sweep", **more):
@@ -183,7 +183,7 @@ def test_a_run_that_was_cut_off_at_its_end_draws_nothing_again(model, tmp_path, 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_run_after_its_state_is_saved(model, number, tmp_path, monkeypatch):
     path, write = tmp_path / "draws.nc", _stored_draws._write
-    monkeypatch.setattr(limits, "SAVED_EVERY", 1e9)
+    monkeypatch.setattr(_saved_states, "SAVED_EVERY", 1e9)
 
     def writes(arrays, named, end):
         write(arrays, named, end)
@@ -195,7 +195,7 @@ def test_a_signal_ends_a_run_after_its_state_is_saved(model, number, tmp_path, m
         with pytest.raises(SystemExit if number == signal.SIGTERM else KeyboardInterrupt):
             drawn(model, store=path)
     assert not path.exists()
-    monkeypatch.setattr(limits, "SAVED_EVERY", 0.0)
+    monkeypatch.setattr(_saved_states, "SAVED_EVERY", 0.0)
     begun = count_steps(monkeypatch)
     assert_equal(drawn(model, store=path), drawn(model))
     assert begun[0] > 7 + 2 * 20
@@ -356,9 +356,10 @@ def test_a_file_is_replaced_when_the_new_one_is_whole(model, ending, tmp_path, m
 CHILD = """
 import sys, warnings
 import gmlmdsl as gm
+from gmlmdsl.files import _saved_states
 from gmlmdsl.sample import limits
 warnings.simplefilter("ignore")
-limits.WRITTEN_AT_ONCE, limits.SAVED_EVERY, limits.CALL_SECONDS = 100_000, 0.05, 0.05
+limits.WRITTEN_AT_ONCE, limits.CALL_SECONDS, _saved_states.SAVED_EVERY = 100_000, 0.05, 0.05
 text = "graph G = grid(40, 40)  model m { var x[i in G.nodes] : spin  param J  factor J * x[i] * x[j] for (i, j) in G.edges }"
 text += "  sampler sweep { update x[i] for i in G.nodes }"
 store = {"store": sys.argv[1]} if len(sys.argv) > 1 else {}

@@ -1,0 +1,182 @@
+"""Fits that were killed go on from their saved state, with an equal result."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optax
+import pytest
+
+import gmlmdsl as gm
+from gmlmdsl.files import SavedStates, _saved_states
+
+pytestmark = pytest.mark.usefixtures("standard_promotion")  # optax counts steps in integers
+
+TEXT = """
+graph G = chain(6)
+model m {
+  var   x[i in G.nodes] : bit
+  param h[i in G.nodes] ~ normal(0, 1)
+  param J ~ normal(0, 1)
+  factor h[i] * x[i] for i in G.nodes
+  factor J * x[i] * x[j] for (i, j) in G.edges
+}
+mask single = subsets(x, size = 1)
+sampler s { update x[i] for i in G.nodes }
+"""
+X = (np.random.default_rng(0).normal(size=(60, 6)) + np.random.default_rng(1).normal(size=(60, 1)) > 0).astype(int)
+GAPS = np.where(np.random.default_rng(2).random(X.shape) < 0.1, -1, X)
+PCD: dict[str, Any] = {"chains": 16, "burn_in": 3}
+WAYS = {
+    "adam": {"mask": "single", "optimizer": optax.adam(0.05), "batch_size": 20, "max_steps": 12},
+    "pcd": {"method": gm.PersistentContrastiveDivergence(steps=96, **PCD)},
+    "pcd that stops": {"method": gm.PersistentContrastiveDivergence(**PCD)},
+    "pcd with adam and gaps": {
+        "x": GAPS,
+        "missing": -1,
+        "method": gm.PersistentContrastiveDivergence(steps=96, optimizer=optax.adam(0.05), batch_size=16, **PCD),
+    },
+    "mcem": {"mask": "single", "x": GAPS, "missing": -1, "method": gm.MonteCarloEM(copies=2, rounds=6)},
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return gm.parse(TEXT).model()
+
+
+@pytest.fixture(autouse=True)
+def at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_saved_states, "SAVED_EVERY", 0.0)
+
+
+def fitted(model, way: str, **more):
+    return model.fit(**{"x": X, "seed": 3, "progress": False} | WAYS[way] | more)
+
+
+class Killed(BaseException):
+    """A fit is cut off."""
+
+
+def cut_off(patch: pytest.MonkeyPatch, at: int, steps: list[int]) -> None:
+    """Let a fit end just after it saved its state for the `at`-th time."""
+    save = SavedStates.save
+
+    def saves(self, step, *more):
+        save(self, step, *more)
+        steps.append(step)
+        if len(steps) == at:
+            raise Killed
+
+    patch.setattr(SavedStates, "save", saves)
+
+
+@pytest.mark.parametrize("at", [1, 4])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_fit_that_was_cut_off_goes_on_to_the_same_estimate(model, way: str, at: int, tmp_path: Path, monkeypatch):
+    wanted, first, again = fitted(model, way), [], []
+    with monkeypatch.context() as patch:
+        cut_off(patch, at, first)
+        with pytest.raises(Killed):
+            fitted(model, way, checkpoint=tmp_path / "run")
+    with monkeypatch.context() as patch:
+        cut_off(patch, -1, again)
+        found = fitted(model, way, checkpoint=tmp_path / "run")
+    assert again[0] > first[-1]  # it went on, and did not begin anew
+    for name, values in wanted.params.items():
+        np.testing.assert_array_equal(found.params[name], values)
+    np.testing.assert_array_equal(found.loss_trace, wanted.loss_trace)
+    assert str(found.status) == str(wanted.status)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_ends_a_fit_after_its_state_is_saved(model, tmp_path: Path, monkeypatch):
+    save = SavedStates.save
+
+    def saves(self, step, *more):
+        save(self, step, *more)
+        if step == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SavedStates, "save", saves)
+        with pytest.raises(SystemExit) as ended:
+            fitted(model, "adam", checkpoint=tmp_path / "run")
+    assert ended.value.code == 143
+    assert sorted(p.name for p in (tmp_path / "run").glob("*.state")) == ["5.state", "6.state"]
+    np.testing.assert_array_equal(fitted(model, "adam", checkpoint=tmp_path / "run").params["J"], fitted(model, "adam").params["J"])
+
+
+OTHERS = {
+    "seed": {"seed": 4},
+    "x": {"x": 1 - X},
+    "weights": {"weights": np.arange(60)},
+    "init": {"init": {"J": 0.5}},
+    "fixed": {"fixed": {"J": 0.5}},
+    "max_steps": {"max_steps": 13},
+    "optimizer": {"optimizer": optax.adam(0.06)},
+    "method": {"method": gm.PersistentContrastiveDivergence(), "optimizer": None, "batch_size": None, "max_steps": None, "mask": None},
+}
+
+
+@pytest.mark.parametrize("part", OTHERS)
+def test_a_fit_of_another_call_is_refused(model, part: str, tmp_path: Path, monkeypatch):
+    with monkeypatch.context() as patch:
+        cut_off(patch, 2, [])
+        with pytest.raises(Killed):
+            fitted(model, "adam", checkpoint=tmp_path / "run")
+    with pytest.raises(gm.GmlmError, match=rf"E752[\s\S]*these differ:.*{part}"):
+        fitted(model, "adam", checkpoint=tmp_path / "run", **OTHERS[part])
+    with pytest.raises(gm.GmlmError, match=r"E752[\s\S]*these differ: program"):
+        fitted(gm.parse(TEXT + "# another\n").model(), "adam", checkpoint=tmp_path / "run")
+
+
+def test_what_cannot_be_saved_is_refused(model, tmp_path: Path):
+    with pytest.raises(gm.GmlmError, match=r"E704[\s\S]*optimizer="):
+        model.fit(X, "single", checkpoint=tmp_path / "run")
+    with pytest.raises(gm.GmlmError, match=r"E704[\s\S]*starts="):
+        fitted(model, "adam", checkpoint=tmp_path / "run", starts=2)
+    with pytest.raises(gm.GmlmError, match="E560"):
+        fitted(model, "adam", checkpoint=3)
+
+
+CHILD = f"""
+import sys, hashlib
+import numpy as np
+import gmlmdsl as gm
+from gmlmdsl.files import _saved_states
+_saved_states.SAVED_EVERY = 0.05
+x = (np.random.default_rng(0).normal(size=(60, 6)) + np.random.default_rng(1).normal(size=(60, 1)) > 0).astype(int)
+how = {{"checkpoint": sys.argv[1]}} if len(sys.argv) > 1 else {{}}
+method = gm.PersistentContrastiveDivergence(chains=4096, steps=1600, sweeps=4)
+fit = gm.parse('''{TEXT}''').model().fit(x, method=method, progress=False, **how)
+print(hashlib.sha256(b"".join(fit.params[k].tobytes() for k in sorted(fit.params))).hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_kill_at_random_moments_loses_no_bit(tmp_path: Path):
+    wanted = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True).stdout
+    folder, moments, kills = tmp_path / "run", random.Random(0), 0
+    for _ in range(100):
+        child = subprocess.Popen([sys.executable, "-c", CHILD, str(folder)], stdout=subprocess.PIPE, text=True)
+        begun = time.monotonic()
+        while child.poll() is None and not list(folder.glob("*.state")) and time.monotonic() - begun < 100:
+            time.sleep(0.01)
+        time.sleep(moments.uniform(0, 2) + 3 * bool(kills))
+        if child.poll() is not None:
+            break
+        child.kill()
+        child.wait()
+        kills += 1
+    assert child.communicate()[0] == wanted
+    assert kills > 1
+    assert list(tmp_path.iterdir()) == []
