@@ -288,6 +288,35 @@ def test_the_findings_are_those_of_kept_draws(model, tmp_path):
         assert_equal(found, kept)
 
 
+def test_the_findings_of_a_run_that_was_cut_off_are_those_of_all_its_draws(model, tmp_path, monkeypatch):
+    """The flip rates of the updates in the warnings are means over all draws, those before the cut among them."""
+    with pytest.warns(gm.SamplingWarning):
+        kept = model.sample({"J": 2.0}, "sweep", **OPTIONS)
+    with monkeypatch.context() as patch:
+        cut_off(patch, 8, "behind")
+        with pytest.raises(Killed):
+            model.sample({"J": 2.0}, "sweep", store=tmp_path / "d.nc", **OPTIONS)
+    monkeypatch.setattr(limits, "MIN_FLIP_RATE", 1.0)
+    with pytest.warns(gm.SamplingWarning):
+        found = model.sample({"J": 2.0}, "sweep", store=tmp_path / "d.nc", **OPTIONS)["posterior"].attrs["warnings"]
+    with pytest.warns(gm.SamplingWarning):
+        wanted = model.sample({"J": 2.0}, "sweep", **OPTIONS)["posterior"].attrs["warnings"]
+    assert "flip rate is smaller" in wanted
+    assert wanted != kept["posterior"].attrs["warnings"]
+    assert found == wanted
+
+
+def test_a_log_p_that_is_not_a_number_is_an_error(tmp_path, monkeypatch):
+    """Several factors are finite, and their sum is not."""
+    text = "model m { var x[i in range(9)] : bit  param a  factor a * (1 + x[i]) for i in range(9) }"
+    model = gm.parse(text + "  sampler s { update x[i] for i in range(9) }").model()
+    for more in ({}, {"store": tmp_path / "d.nc"}):
+        with pytest.raises(gm.GmlmError) as caught:
+            model.sample({"a": 1e38}, "s", **OPTIONS | more)
+        assert set(caught.value.codes) <= {"E514", "E591"}
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_long_warnings_are_cut(model, tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "MOST_REMARKS", 100)
     with pytest.warns(gm.SamplingWarning):
