@@ -33,7 +33,7 @@ mask single = subsets(x, size = 1)
 sampler s { update x[i] for i in G.nodes }
 """
 X = (np.random.default_rng(0).normal(size=(60, 6)) + np.random.default_rng(1).normal(size=(60, 1)) > 0).astype(int)
-GAPS = np.where(np.random.default_rng(2).random(X.shape) < 0.1, -1, X)
+GAPS = np.where(np.random.default_rng(2).random(X.shape) < 0.4, -1, X)
 PCD: dict[str, Any] = {"chains": 16, "burn_in": 3}
 WAYS = {
     "adam": {"mask": "single", "optimizer": optax.adam(0.05), "batch_size": 20, "max_steps": 12},

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import arviz as az
@@ -19,6 +20,7 @@ import xarray as xr
 import gmlmdsl as gm
 from gmlmdsl.files import SavedStates, _saved_states, alone
 from gmlmdsl.sample import _arviz, _stored_draws, _stores, limits
+from gmlmdsl.sample._run_kernel import Piece
 
 TEXT = """
 input n : int = 4
@@ -306,15 +308,32 @@ def test_the_findings_of_a_run_that_was_cut_off_are_those_of_all_its_draws(model
     assert found == wanted
 
 
-def test_a_log_p_that_is_not_a_number_is_an_error(tmp_path, monkeypatch):
-    """Several factors are finite, and their sum is not."""
-    text = "model m { var x[i in range(9)] : bit  param a  factor a * (1 + x[i]) for i in range(9) }"
-    model = gm.parse(text + "  sampler s { update x[i] for i in range(9) }").model()
-    for more in ({}, {"store": tmp_path / "d.nc"}):
-        with pytest.raises(gm.GmlmError) as caught:
-            model.sample({"a": 1e38}, "s", **OPTIONS | more)
-        assert set(caught.value.codes) <= {"E514", "E591"}
-    assert list(tmp_path.iterdir()) == []
+def test_a_log_p_that_is_not_a_number_is_an_error(model, tmp_path, monkeypatch):
+    pieces = _stored_draws.KernelRun.pieces
+
+    def undefined(self, *more):
+        for at, draws in pieces(self, *more):
+            yield Piece(at, draws and replace(draws, score=np.full_like(draws.score, np.nan)))
+
+    monkeypatch.setattr(_stored_draws.KernelRun, "pieces", undefined)
+    with pytest.raises(gm.GmlmError, match="E514"):
+        drawn(model, store=tmp_path / "draws.nc")
+
+
+def test_values_have_their_place_in_a_netcdf_file_before_they_are_written(model, tmp_path, monkeypatch):
+    """So nothing else in the file changes while draws are written, and a killed process leaves a valid file."""
+    found, write = [], _stored_draws._write
+
+    def writes(arrays, named, end):
+        places = {f"{group}/{name}" for group, some in zip(("posterior", "sample_stats"), named, strict=True) for name in some}
+        found.append(({name: arrays[name].id.get_offset() for name in places}, (arrays["posterior/x"].file.id.get_filesize())))
+        write(arrays, named, end)
+
+    monkeypatch.setattr(_stored_draws, "_write", writes)
+    drawn(model, store=tmp_path / "draws.nc")
+    assert None not in found[0][0].values()
+    assert all(one == found[0] for one in found)
+    assert os.path.getsize(tmp_path / "draws.nc") == found[0][1]
 
 
 def test_long_warnings_are_cut(model, tmp_path, monkeypatch):
