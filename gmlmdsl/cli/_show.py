@@ -208,8 +208,9 @@ def run_sample(request: SampleRequest) -> None:
     if decodes and not strings and request.report is not None:
         help_ = "leave `--report` out; `--out` saves tokens and scores"
         raise fail("E507", f"a report looks at chains, and sampler `{sampler}` decodes", help=help_)
-    if decodes and request.store is not None:
-        raise fail("E507", f"--store takes draws of chains, and sampler `{sampler}` has none", help="save its draws: `--out`")
+    if request.store is not None and (decodes or model.graph.network is not None):
+        message = "`--store` takes chains of a model without a network, and independent draws"
+        raise fail("E507", message, help="save the draws at the end: `--out`")
     import time
 
     counts, started = request.counts(strings), time.perf_counter()

@@ -180,7 +180,9 @@ class _Job:
         shape = (self.chains.codes.shape[1], self.chains.draws)
 
         def whole(some: dict[str, Array]) -> dict[str, Array]:
-            return {k: np.broadcast_to(np.zeros((), a.dtype), (*shape, *a.shape[2:])) for k, a in some.items()}
+            kinds = {k: _stored_type(a) for k, a in some.items()}
+            shapes = {k: (*shape, *a.shape[2:]) for k, a in some.items()}
+            return {k: np.broadcast_to(np.zeros((), kinds[k]), shapes[k]) for k in some}
 
         groups = draw_groups(whole(posterior), *axes(self.graph, self.run), whole(stats))
         _empty(self.states.folder, (self.store.path.name,))
@@ -230,7 +232,13 @@ def _write(arrays: Mapping[str, Any], named: tuple[dict[str, Array], dict[str, A
     """Write the draws before number `end` to their places."""
     for group, some in zip(("posterior", "sample_stats"), named, strict=True):
         for name, values in some.items():
-            arrays[f"{group}/{name}"][:, end - values.shape[1] : end] = values
+            here = slice(end - values.shape[1], end)
+            arrays[f"{group}/{name}"][:, here] = values.astype(_stored_type(values), copy=False)
+
+
+def _stored_type(values: Array) -> np.dtype:
+    """Return the type in which values are stored: truth values are numbers, as in kept draws."""
+    return np.dtype(np.int8) if values.dtype == bool else values.dtype
 
 
 def _rename(part: Path, path: Path) -> None:
