@@ -14,7 +14,7 @@ from ._beam_search import AbstractPrefixes, BeamRows, BeamSearch, Finished, Sear
 from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
 from ._kernel import Info, State, Target
-from ._network import NetworkGraph
+from ._network import NetworkGraph, over_chains
 from ._network_kernels import free_cells
 from ._undefined import UNDEFINED
 
@@ -47,8 +47,7 @@ class NetworkPrefixes(AbstractPrefixes):
 
         # The place is the same for all rows but is given for each row, because on CPUs the program
         # that is compiled for one common place takes longer.
-        every = jax.vmap(jax.vmap(one, in_axes=(None, 0, 0, 0, 0)))
-        logits, cache = every(graph.encoded, graph.prepared, at.cache, previous, jnp.broadcast_to(t, shape))
+        logits, cache = over_chains(one, graph.encoded, graph.prepared, at.cache, previous, jnp.broadcast_to(t, shape))
         by_value = jnp.moveaxis(logits, -1, 0)
         return jnp.moveaxis(by_value.reshape(by_value.shape[0], -1, self.beam), 0, -1), cache
 
@@ -77,7 +76,7 @@ class NetworkPrefixes(AbstractPrefixes):
         def one(encoded: PyTree, prepared: PyTree, cache: PyTree, previous: Array) -> PyTree:
             return self.network.enter(encoded, prepared, cache, previous, jnp.asarray(0, jnp.int32))[1]
 
-        cache = jax.vmap(jax.vmap(one, in_axes=(None, 0, 0, 0)))(graph.encoded, graph.prepared, at.cache, previous)
+        cache = over_chains(one, graph.encoded, graph.prepared, at.cache, previous)
         shortest = jnp.where(rows.free.any(axis=1), rows.free.argmax(axis=1), n).min().astype(jnp.int32)
         return at._replace(t=jnp.maximum(shortest - 1, 0), tokens=tokens, cache=cache)
 

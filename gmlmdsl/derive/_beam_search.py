@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from ._network import likeliest
+from ._network import likeliest, reducible
 from ._picks import pick_token, token_words
 from ._random import fold_apart
 from ._refinement import narrow
@@ -168,7 +168,8 @@ class BeamSearch(eqx.Module):
         A fixed cell takes its code, which does not change log p.
         """
         rules, t = self.rules, at.t
-        total = jax.nn.logsumexp(jnp.moveaxis(logits, -1, 0), axis=0)
+        by_value, axis = reducible(jnp.moveaxis(logits, -1, 0))
+        total = jax.nn.logsumexp(by_value, axis=axis)
         if rules.end is not None:
             barred = (t + 1 < rows.last_held)[:, None, None] & (jnp.arange(logits.shape[-1]) == rules.end)[None, None]
             logits = jnp.where(barred, -jnp.inf, logits)

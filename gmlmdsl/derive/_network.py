@@ -8,7 +8,7 @@ data are adjacent and share its encoding.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import equinox as eqx
 import jax
@@ -63,13 +63,28 @@ class NetworkGraph(eqx.Module):
         def one(encoded: PyTree, prepared: PyTree, seen: Array, length: Array, key: PRNGKeyArray | None) -> Array:
             return network.logits(encoded, prepared, seen, length, key=key)
 
-        axes = (None, 0, 0, 0, None if keys is None else 0)
-        every = jax.vmap(jax.vmap(one, in_axes=axes), in_axes=(0, 0, 0, 0, axes[-1]))
-        out = every(self.encoded, self.prepared, seen.T.reshape(shape), self.lengths, keys)
+        out = over_chains(one, self.encoded, self.prepared, seen.T.reshape(shape), self.lengths, keys)
         # The reshape has values as the first axis, which is the layout of a product with a table of
         # values: XLA then transposes nothing.
         by_value = jnp.moveaxis(out, -1, 0)
         return jnp.moveaxis(by_value.reshape(by_value.shape[0], -1, self.n_cells), 0, -1)
+
+
+def over_chains(one: Callable[..., PyTree], shared: PyTree, *own: PyTree) -> PyTree:
+    """Return the results of a function for every chain, with leading axes (rows, chains of a row).
+
+    A single chain is not mapped over, because a mapped slice or update of one is compiled to a
+    gather or a scatter, which takes longer on a CPU.
+
+    Args:
+        one: the function of a row's shared arrays and of a chain's own.
+        shared: the arrays that the chains of a row share, with a leading axis of rows.
+        own: arrays with the leading axes (rows, chains of a row).
+    """
+    if jax.tree.leaves(own)[0].shape[:2] != (1, 1):
+        return jax.vmap(lambda row, *chains: jax.vmap(lambda *chain: one(row, *chain))(*chains))(shared, *own)
+    found = one(jax.tree.map(lambda a: a[0], shared), *jax.tree.map(lambda a: a[0, 0], own))
+    return jax.tree.map(lambda a: a[None, None], found)
 
 
 def encode(network: AbstractNetwork, given: Given, given_lengths: Given, rows: int, keys: PRNGKeyArray | None = None) -> PyTree:
@@ -102,14 +117,25 @@ def network_graph(
     return NetworkGraph(n_cells, network.n_values, label, encoded, prepare(encoded, lengths), lengths)
 
 
+def reducible(values: Float[Array, "values ..."]) -> tuple[Float[Array, ...], int]:
+    """Return values in the layout whose reductions XLA vectorises on a CPU, and the axis to reduce.
+
+    XLA vectorises over the last axis, along which lie rows if there are several. A single row is
+    therefore reduced as a vector, ten times as fast as an array of rows of one entry.
+    """
+    return (jnp.moveaxis(values, 0, -1), values.ndim - 1) if values.size == values.shape[0] else (values, 0)
+
+
 def likeliest(values: Float[Array, "values ..."]) -> tuple[Float[Array, ...], Int[Array, ...]]:
     """Return the maximum along the first axis and its place; ties go to the first place.
 
     The result is that of `argmax`, which XLA does not vectorise on a CPU.
     """
-    top, most = values.max(axis=0), values.shape[0]
-    places = jax.lax.broadcasted_iota(jnp.int32, values.shape, 0)
-    return top, jnp.minimum(jnp.where(values == top[None], places, most).min(axis=0), most - 1)
+    most = values.shape[0]
+    values, axis = reducible(values)
+    top = values.max(axis=axis, keepdims=True)
+    places = jax.lax.broadcasted_iota(jnp.int32, values.shape, axis)
+    return top.squeeze(axis), jnp.minimum(jnp.where(values == top, places, most).min(axis=axis), most - 1)
 
 
 def negative_log(logits: Float[Array, "chains cells values"], codes: Codes, smoothing: float = 0.0) -> Float[Array, "cells chains"]:

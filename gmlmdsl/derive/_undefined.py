@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from .._diagnostics import GmlmError, fail
+from ._network import reducible
 
 UNDEFINED = -1
 CURE = (
@@ -24,7 +25,8 @@ def has_no_distribution(logits: Float[Array, "*shape values"]) -> Bool[Array, "*
 
     nan counts as larger than every number.
     """
-    return ~jnp.isfinite(jnp.moveaxis(logits, -1, 0).max(axis=0))
+    by_value, axis = reducible(jnp.moveaxis(logits, -1, 0))
+    return ~jnp.isfinite(by_value.max(axis=axis))
 
 
 def undefined_outputs(network: str, where: str) -> GmlmError:

@@ -1,4 +1,4 @@
-"""Translating one sentence: passes of refinement beside cell by cell decoding of the same blocks, and CTranslate2; random weights."""
+"""Translating one sentence: passes of refinement beside greedy search, by our decoder, by hand and by CTranslate2; random weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import gmlmdsl as gm
 from gmlmdsl.translation import Translator, latency, peers
 
-from ._measure import ROOT, Figure, Report, figure, missing
+from ._greedy_peer import ByHand
+from ._measure import ROOT, Check, Figure, Report, figure, missing, ratio
 
 LENGTHS = (10, 30, 60)  # pieces of a sentence, and of its translation
 SENTENCES = 10
@@ -33,15 +34,27 @@ def run(quick: bool) -> Report:
     ours = {s: (made["translate"], s) for s in ("one_pass", "two_passes", "four_passes", "ten_passes")}
     ours |= {s: (made["teacher"], s) for s in ("unended", "beam_five")}
     figures: list[Figure] = []
+    checks: list[Check] = []
+    by_hand = ByHand(made["teacher"])
     for n in lengths:
-        figures += _of_length(ours, vocabulary, n, 3 if quick else SENTENCES)
-    return Report(tuple(figures))
+        sentences = 3 if quick else SENTENCES
+        figures += _of_length(ours, by_hand, vocabulary, n, sentences)
+        checks.append(_alike(made["teacher"], by_hand, _lines(vocabulary, n, sentences), n))
+    return Report(tuple(figures), tuple(checks))
 
 
-def _of_length(ours: dict, vocabulary: gm.Vocabulary, n: int, sentences: int) -> list[Figure]:
-    words, others, out = f"{n} pieces to {n}, batch 1", [], []
+def _alike(teacher: Translator, by_hand: ByHand, lines: list[str], n: int) -> Check:
+    """Whether our greedy search and the one by hand find the same pieces; rounding may decide between two that are as likely."""
+    source = teacher.vocabulary.rows(teacher.vocabulary.encode(lines), teacher.pair.cells[0])
+    found = teacher.decode(source, sampler="unended", lengths=[n] * len(lines)).tokens[:, :n]
+    other = np.stack([by_hand.pieces(row[row >= 0], n) for row in source])
+    return Check("translation", f"share of rows of {n} pieces that both greedy searches find", (found == other).all(axis=1).mean(), 1, 0.2)
+
+
+def _of_length(ours: dict, by_hand: ByHand, vocabulary: gm.Vocabulary, n: int, sentences: int) -> list[Figure]:
+    words, others, out = f"{n} pieces to {n}, batch 1", [by_hand], []
     try:
-        others = peers(ours["unended"][0])
+        others += peers(ours["unended"][0])
     except gm.GmlmError as error:
         out.append(missing("translation", "CTranslate2", words, "ms", str(error.diagnostics[0].message)))
     found = latency(ours, _lines(vocabulary, n, sentences), batch_sizes=(1,), sentences=sentences, length=n, peers=others)
@@ -50,6 +63,7 @@ def _of_length(ours: dict, vocabulary: gm.Vocabulary, n: int, sentences: int) ->
     four = float(np.median(times["four_passes"]))
     for name in (k for k in times if k not in ours or k in ("unended", "beam_five")):
         out.append(figure("translation", f"{name} / four_passes", words, [float(np.median(times[name])) / four], "ratio", "of medians"))
+    out.append(ratio("translation", f"unended / {by_hand.name}", words, times["unended"], times[by_hand.name], 1.1))
     return out
 
 
