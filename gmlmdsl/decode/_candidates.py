@@ -5,7 +5,7 @@ Rows of similar length form batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,7 +28,6 @@ from ..data import (
     standard_widths,
     whole_numbers,
 )
-from ..derive import bounded_jit
 from ..graph import FactorGraph, Lowered, autoregressive, refinement
 from ..program import AUTOREGRESSIVE, ir
 from ..read import masked_entries, with_rows_of
@@ -45,6 +44,8 @@ SIZES = (1, 4, 16, 64)  # numbers of rows that are decoded at once: a program is
 # The fixed cost of a batch, in rows: about 4 for a search on a CPU, 1 for a refinement.
 BESIDE = 4
 MOST_ENTRIES = 1 << 28  # maximum number of logits of one pass
+# the encodings of rows and their scores of lengths, from given arrays with their lengths
+LengthScores = Callable[..., tuple[Any, jax.Array]]
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,14 @@ class Decoding:
     """Arguments of a conditional model's `sample` in addition to the options of every sampler.
 
     Attributes:
-        given: data of given variables, one row or many.
+        given: data of given variables, one row or many, or their codes.
         missing: the value that represents padding.
         lengths: the lengths of the rows, if they are known.
         numbers: the numbers of the rows, which determine the random draws; None: 0, 1, 2, ..
         prompt: the prefix of each row.
     """
 
-    given: Given | None = None
+    given: Given | CodeRows | None = None
     missing: Missing | None = None
     lengths: ArrayLike | None = None
     numbers: ArrayLike | None = None
@@ -77,6 +78,16 @@ class Candidates:
     def count(self) -> int:
         """Number of candidates of a row."""
         return self.lengths * self.starts
+
+
+class CodeRows(NamedTuple):
+    """Given arrays as codes, -1 after their ends, that need no verification.
+
+    Attributes:
+        arrays: one array for each given variable, shape (rows, entries), int32.
+    """
+
+    arrays: tuple[Array, ...]
 
 
 class Encoded(NamedTuple):
@@ -119,7 +130,10 @@ def candidates_of(lowered: Lowered, body: ir.FormCall | tuple[ir.Kernel, ...]) -
     return Candidates(int(found["lengths"]), int(found["starts"]))  # type: ignore[arg-type]
 
 
-def work_of(lowered: Lowered, params: Networks, options: SampleOptions, more: Decoding, candidates: Candidates, refines: bool) -> Work:
+def work_of(
+    lowered: Lowered, params: Networks, options: SampleOptions, more: Decoding, candidates: Candidates, refines: bool,
+    scores: LengthScores | None = None,
+) -> Work:  # fmt: skip
     """Return the rows to draw.
 
     Args:
@@ -129,9 +143,13 @@ def work_of(lowered: Lowered, params: Networks, options: SampleOptions, more: De
         more: the further arguments of a conditional model.
         candidates: the number of candidates of a row.
         refines: whether lengths may be predicted by the network.
+        scores: the compiled `length_scores` of the network, if there is one.
     """
     graph = lowered.graph
-    given, shape = given_arrays(lowered, more.given, more.missing)
+    if isinstance(more.given, CodeRows):
+        given, shape = more.given.arrays, (len(more.given.arrays[0]),)
+    else:
+        given, shape = given_arrays(lowered, more.given, more.missing)
     codes, labels = None, row_index(graph, more.given if isinstance(more.given, Mapping) else {})
     if options.init is not None:
         start = encode(graph, with_rows_of(labels, options.init, "init", 1), "init", more.missing)
@@ -154,7 +172,7 @@ def work_of(lowered: Lowered, params: Networks, options: SampleOptions, more: De
     if not count:
         raise fail("E505", f"there are no rows to draw for: given data, `init` or `clamp` have rows of shape {shape}")
     last = present_lengths(np.where(held[: graph.n_random], 0, -1).T)
-    lengths, encoded = _lengths(lowered, params, given, codes, more.lengths, shape, candidates, refines, last)
+    lengths, encoded = _lengths(lowered, params, given, codes, more.lengths, shape, candidates, refines, last, scores)
     return Work(given, lengths, codes, held, values, shape, _numbers(more.numbers, count), encoded)
 
 
@@ -209,7 +227,7 @@ def _prompted(graph: FactorGraph, prompt: Prompt, clamp: Clamp | None, shape: tu
 
 def _lengths(
     lowered: Lowered, params: Networks, given: tuple[Array, ...], codes: Array | None, stated: ArrayLike | None, shape: tuple[int, ...],
-    candidates: Candidates, refines: bool, last: Array,
+    candidates: Candidates, refines: bool, last: Array, scores: LengthScores | None,
 ) -> tuple[Array, Encoded | None]:  # fmt: skip
     """Return candidate lengths of each row, the likeliest first.
 
@@ -228,7 +246,7 @@ def _lengths(
     elif codes is not None:
         known = np.maximum(present_lengths(codes[: graph.n_random].T), 1)
     elif refines and network.length_head is not None:
-        return _predicted(next(iter(params)), network, given, candidates.lengths, last)
+        return _predicted(next(iter(params)), network, given, candidates.lengths, last, scores)
     elif candidates.lengths > 1:
         message = f"{candidates.lengths} candidate lengths, and the network predicts none"
         raise fail("E507", message, help="pass `lengths=` with `lengths = 1`, or give the network a `length` head")
@@ -241,14 +259,17 @@ def _lengths(
     return np.repeat(known[:, None], candidates.lengths, axis=1).astype(np.int32), None
 
 
-def _predicted(label: str, network: AbstractNetwork, given: tuple[Array, ...], count: int, last: Array) -> tuple[Array, Encoded | None]:
+def _predicted(
+    label: str, network: AbstractNetwork, given: tuple[Array, ...], count: int, last: Array, scores: LengthScores | None = None
+) -> tuple[Array, Encoded | None]:
     """Return the `count` lengths with the best scores for each row, best first.
 
     If there are fewer lengths, the best one is repeated.
     """
     tops, batches = [], batches_of(longest(given))
+    scores = scores or derive.bound_jit(length_scores, network)
     for chosen, wide, _ in batches:
-        encoded, s = _length_scores(network, *trimmed(given, chosen, wide))
+        encoded, s = scores(*trimmed(given, chosen, wide))
         s = np.asarray(s)[: len(chosen)]
         if (bad := ~np.isfinite(s.max(axis=1))).any():
             where = f"at the scores of lengths of row {chosen[int(np.argmax(bad))]}"
@@ -290,8 +311,7 @@ def length_coverage(
     return {int(k): float((best[:, :k] == true[:, None]).any(axis=1).mean()) for k in wanted}
 
 
-@bounded_jit
-def _length_scores(network: AbstractNetwork, given: Any, lengths: Any) -> tuple[PyTree, jax.Array]:
+def length_scores(network: AbstractNetwork, given: Any, lengths: Any) -> tuple[PyTree, jax.Array]:
     """Return the encodings, and the scores of every length."""
     assert network.length_head is not None
     encoded = derive.encode_rows(network, given, lengths, len(lengths[0]))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._diagnostics import fail
-from .._types import ArrayLike, JsonObject
+from .._types import JsonObject
 from ..data import decode
-from ..derive import Decoded
 from ..graph import FactorGraph
 from ..sample import ChainRun, Draws, SampleOptions, label, to_arviz
-from ._candidates import Candidates, Work, padded
+from ._candidates import Work
 
 if TYPE_CHECKING:
     from ..derive import Planned
@@ -31,6 +30,30 @@ class Part:
     rows: Array
     width: int
     draws: Draws
+
+
+@dataclass(frozen=True)
+class DecodedPart:
+    """Decodes of one batch of rows.
+
+    Attributes:
+        rows: the numbers of the rows.
+        width: the number of cells.
+        found: arrays by the names of `Decodes`, with the axes (draws, rows, chains, candidates, ..)
+            and with rows that fill the batch up.
+    """
+
+    rows: Array
+    width: int
+    found: dict[str, Array | None]
+
+    def padded(self, name: str, cells: int) -> Array | None:
+        """Return an array with the axes of `Decodes`, and cells up to `cells`."""
+        a = self.found[name]
+        if a is None:
+            return None
+        a = np.moveaxis(a[:, : len(self.rows)], 2, 0)
+        return np.pad(a, ((0, 0),) * (a.ndim - 1) + ((0, cells - self.width),), constant_values=-1) if a.ndim > 4 else a
 
 
 @dataclass(frozen=True)
@@ -77,46 +100,15 @@ class Decodes:
         return Decodes(*(None if a is None else a[0, 0].reshape(*shape, *a.shape[3:]) for a in every))  # type: ignore[arg-type]
 
 
-def decodes_of(parts: list[Part], candidates: Candidates) -> Decodes:
+def decodes_of(parts: list[DecodedPart]) -> Decodes:
     """Return the decodes of all batches, with the rows in their original order."""
-    n = max(p.width for p in parts)
-    found, order = [], np.argsort(np.concatenate([p.rows for p in parts]))
-    for part in parts:
-        found.append(_ordered(part, candidates, n))
-    return Decodes(*(None if a[0] is None else np.concatenate(a, axis=2)[:, :, order] for a in zip(*found, strict=True)))  # type: ignore[arg-type]
+    n, order = max(p.width for p in parts), np.argsort(np.concatenate([p.rows for p in parts]))
 
+    def of(name: str) -> Any:
+        every = [a for p in parts if (a := p.padded(name, n)) is not None]
+        return np.concatenate(every, axis=2)[:, :, order] if every else None
 
-def _ordered(part: Part, candidates: Candidates, n: int) -> tuple[Array, Array, Array, Array, Array | None, Array | None]:
-    """Return the decodes of one batch: chains, draws, rows, candidates by falling score, cells."""
-    memory: Decoded = part.draws.memory
-    count, k = len(part.rows), candidates.count
-
-    # from (.., chains of all rows) to (chains, .., rows, candidates)
-    def split(array: ArrayLike) -> Array:
-        a = np.asarray(array)
-        a = a.reshape(*a.shape[:-1], -1, a.shape[-1] // (padded(count) * k), k)[..., :count, :, :]
-        return np.moveaxis(a, -2, 0)
-
-    score, passes, length = split(memory.score), split(memory.passes), split(memory.length)
-    best = np.argsort(-split(memory.merit), axis=-1, kind="stable")
-    assert part.draws.codes is not None
-    # axes: chains, draws, rows, candidates, cells
-    tokens = np.moveaxis(split(np.moveaxis(part.draws.codes, 0, -1)), 2, -1)
-    tokens = np.where(np.arange(part.width) < length[..., None], tokens, -1)
-    tokens = np.pad(np.take_along_axis(tokens, best[..., None], axis=3), ((0, 0),) * 4 + ((0, n - part.width),), constant_values=-1)
-    score, passes, length = (np.take_along_axis(a, best, axis=3) for a in (score, passes, length))
-    traces = seen = None
-    if memory.trace.shape[1]:
-
-        def passed(array: ArrayLike) -> Array:
-            # axes: chains, draws, rows, candidates, passes, cells
-            every = np.moveaxis(split(array), (2, 3), (-2, -1))
-            every = np.take_along_axis(every, best[..., None, None], axis=3)
-            every = np.where(np.arange(part.width) < length[..., None, None], every, -1)
-            return np.pad(every, ((0, 0),) * 5 + ((0, n - part.width),), constant_values=-1)
-
-        traces, seen = passed(memory.trace), passed(memory.seen)[..., 0, :]
-    return tokens, score, length, passes, traces, seen
+    return Decodes(*(of(f.name) for f in fields(Decodes)))
 
 
 def labelled_decodes(

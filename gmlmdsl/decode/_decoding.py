@@ -5,32 +5,36 @@ They are chains of updates, or decodes by refinement or cell by cell.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail, truth, unknown
-from .._progress import shows_progress
+from .._diagnostics import GmlmError, fail, truth, unknown
+from .._progress import DrawsBar, shows_progress
 from .._types import Clamp, Given, JsonObject, ObserveLike, Rows
-from ..data import generator, keys_of
-from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel, bounded_jit
+from ..data import generator, keys_of, random_key
+from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel, State, bounded_jit
 from ..graph import FactorGraph, Lowered, lower_let
 from ..program import ir
-from ..sample import Draws, KernelRun, SampleOptions, forget, observables, verified_options, verify_chains, verify_draws
-from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, longest, trimmed, work_of
-from ._decoded_draws import Decodes, Part, decodes_of, labelled_chains, labelled_decodes
+from ..sample import Draws, KernelRun, SampleOptions, observables, verified_options, verify_chains, verify_draws
+from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, length_scores, longest, trimmed, work_of
+from ._decoded_draws import DecodedPart, Decodes, Part, decodes_of, labelled_chains, labelled_decodes
 
 if TYPE_CHECKING:
-    from jaxtyping import PyTree
+    from jaxtyping import PRNGKeyArray, PyTree
 
     from ..derive import AbstractKernel, Networks
     from ..sample import Observables
 
 Array = np.ndarray
 KEPT = ("candidates", "trace")
+PLAIN = Decoding()
+MOST_DRAWS = 64  # draws per compiled call: the progress bar moves between calls
 
 
 def draw_rows(
@@ -51,64 +55,259 @@ def draw_rows(
     provenance = provenance | {"starts": "given" if options.init is not None else "uniform"}
     if isinstance(planned.kernel, AbstractDecoder):
         kept = _kept(options.observe, planned.kernel)
-        found, work = _decodes(lowered, sampler, planned.kernel, params, replace(options, observe=None), more, "trace" in kept)
+        decoder = row_decoder(lowered, sampler, params)
+        found, work = decoder.draws(replace(options, observe=None), more, "trace" in kept)
         provenance |= {} if options.init is not None else {"starts": "the sampler's own"}
         return labelled_decodes(lowered.graph, found, work, options, provenance, kept, _filling(lowered.graph, planned.kernel))
     refuse_prompt(sampler, more)
     work = work_of(lowered, params, options, more, Candidates(), refines=False)
     observe = _observed(lowered, params, options.observe, work)
-    parts = _drawn(lowered, params, planned.kernel, work, Candidates(), options, observe)
+    parts = _drawn(lowered, params, planned.kernel, work, options, observe)
     return labelled_chains(lowered.graph, parts, work, planned, options, provenance)
 
 
-def decode(
-    lowered: Lowered, sampler: ir.Sampler, params: Networks, seed: int, clamp: Clamp | None, init: Rows | None, more: Decoding, trace: bool
-) -> Decodes:
-    """Return decodes as plain arrays, for `ConditionalModel.decode`.
+@dataclass(frozen=True)
+class RowDecoder:
+    """A decoder of rows with its parameters, which are examined once, for calls of a few rows each.
+
+    A batch of rows takes one compiled program, from its given data to its ordered candidates, and
+    one more before it if lengths are predicted.
+
+    Attributes:
+        lowered: the model.
+        sampler: the sampler.
+        kernel: the kernel of the sampler.
+        candidates: the numbers of lengths and of starts of a row.
+        params: parameters.
+        programs: the compiled functions of rows, by the options of the kernel.
+    """
+
+    lowered: Lowered
+    sampler: ir.Sampler
+    kernel: AbstractDecoder
+    candidates: Candidates
+    params: Networks
+    programs: dict[Hashable, Callable[..., Any]] = field(default_factory=dict)
+
+    def decode(
+        self, seed: int = 0, clamp: Clamp | None = None, init: Rows | None = None, more: Decoding = PLAIN, trace: bool = False
+    ) -> Decodes:
+        """Return one decode of each row as plain arrays, for `ConditionalModel.decode`.
+
+        Args:
+            seed: the seed.
+            clamp: the fixed cells.
+            init: a draft for each row, or None.
+            more: the further arguments of a conditional model.
+            trace: whether the tokens after each pass are recorded.
+        """
+        options = verified_options(SampleOptions(self.sampler.name, 1, 0, 1, 1, seed, clamp, init, None, True, False))
+        if trace := truth("trace", trace):
+            _kept(("trace",), self.kernel)
+        found, work = self.draws(options, more, trace)
+        return found.of_rows(work.shape, self.lowered.graph.n_random)
+
+    def draws(self, options: SampleOptions, more: Decoding, trace: bool) -> tuple[Decodes, Work]:
+        """Return decodes of all rows, with the rows that were decoded."""
+        if not options.keep_draws:
+            raise fail("E507", "keep_draws=False keeps nothing of a decode", help="leave it out")
+        kernel = self.kernel
+        if isinstance(kernel, AutoregressiveKernel) and options.init is not None:
+            raise fail("E507", "`init=` is a draft, and this sampler goes from the first cell on", help="hold the first cells: `clamp=`")
+        if isinstance(kernel, RefinementKernel):
+            refuse_prompt(self.sampler, more)
+            kernel = RefinementKernel(kernel.rules, kernel.law, kernel.plan, options.init is not None, trace)
+        scores = None if more.lengths is not None or options.init is not None else self._program("lengths", self._length_scores)
+        work = work_of(self.lowered, self.params, options, more, self.candidates, refines=True, scores=scores)
+        if more.prompt is not None and isinstance(kernel, AutoregressiveKernel):
+            _verify_open(work, kernel.rules.end)
+            kernel = AutoregressiveKernel(kernel.rules, prompted=True)
+        which = options.init is not None, trace, more.prompt is not None
+        rows = self._program(which, lambda: derive.bound_jit(_decoded_rows, kernel, self.params, self.label, self.candidates))
+        return decodes_of([self._part(rows, kernel, work, options, batch) for batch in self._batches(kernel, work, options)]), work
+
+    @property
+    def label(self) -> str:
+        """The name of the network."""
+        network = self.lowered.graph.network
+        assert network is not None
+        return network.label
+
+    def _program(self, which: Hashable, make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+        if which not in self.programs:
+            self.programs[which] = make()
+        return self.programs[which]
+
+    def _length_scores(self) -> Callable[..., Any]:
+        return derive.bound_jit(length_scores, self.params[self.label])
+
+    def _batches(self, kernel: AbstractDecoder, work: Work, options: SampleOptions) -> list[tuple[Array, int, int]]:
+        """Return batches of rows, after verifying that their decodes are not too many or too large."""
+        graph = self.lowered.graph
+        per_row, most = options.chains * self.candidates.count, int(graph.sizes.max())
+        _verify_counts(kernel, graph, work, options, per_row, None)
+        given = longest(work.given) if work.given else np.ones(len(work.lengths), np.int32)
+        cells = work.lengths.max(axis=1)
+        # If the lengths of rows are known, both sides have the same width, so that few programs are
+        # compiled.
+        if not isinstance(kernel, AutoregressiveKernel):
+            given = cells = np.maximum(given, cells)
+        return batches_of(given, cells, per_row * most)
+
+    def _part(
+        self, program: Callable[..., Any], kernel: AbstractDecoder, work: Work, options: SampleOptions, batch: tuple[Array, int, int]
+    ) -> DecodedPart:
+        """Decode one batch; draw t of a chain depends only on the seed, its number, its row, its candidate and t."""
+        graph, (chosen, wide, high) = self.lowered.graph, batch
+        whole = isinstance(kernel, RefinementKernel) and kernel.law is not None and bool(kernel.law.groups())
+        width = graph.n_random if whole else min(high, graph.n_random)
+        rows = filled_up(chosen)
+        lengths = np.tile(np.repeat(work.lengths[rows], self.candidates.starts, axis=1), (1, options.chains))
+        kept, held, starts = work.encoded, None, None
+        if work.held.any() or work.codes is not None:
+            held, values = (np.repeat(a[:width, rows], lengths.shape[1], axis=1) for a in (work.held, work.values))
+            starts = _starts(kernel, int(graph.sizes.max()), lengths, work, rows, held, values, options.seed)
+        if kept is not None and kept.width == wide and np.array_equal(kept.rows, chosen):
+            given = None, None, kept.states
+        else:
+            given = *trimmed(work.given, chosen, wide), None
+        key, count, every = random_key(options.seed), int(options.draws), []
+        per_call = min(MOST_DRAWS, 1 << (count - 1).bit_length())
+        with DrawsBar(count, shows_progress(options.progress)) as moved:
+            for first in range(0, count, per_call):
+                steps = options.warmup + (np.arange(first, first + per_call) + 1) * options.thin - 1
+                here = min(per_call, count - first)
+                held = held if held is not None and held.any() else None
+                out = program(
+                    *given, key, steps.astype(np.uint32), np.array(here, np.int32), work.numbers[rows], lengths, held, starts, width=width
+                )
+                every.append({name: a if a is None else derive.fetched(a)[:here] for name, a in out.items() if name != "info"})
+                moved(here, out | every[-1])
+        found = {k: None if a is None else np.concatenate([e[k] for e in every]) for k, a in every[0].items()}
+        self._verify_defined(np.asarray(found.pop("undefined")), chosen, work)
+        return DecodedPart(chosen, width, found)
+
+    def _verify_defined(self, undefined: Array, chosen: Array, work: Work) -> None:
+        """Raise E747 if the network did not define a distribution of some cell.
+
+        Args:
+            undefined: a mask of such cells, (draws, rows, chains of a row, cells).
+            chosen: the rows of the batch; later ones fill it up.
+            work: the rows.
+
+        Raises:
+            GmlmError: E747, with the first cell and its row.
+        """
+        if not undefined[:, : len(chosen)].any():
+            return
+        row, _, cell = (int(i) for i in np.argwhere(np.logical_or.reduce(undefined))[0])
+        raise undefined_cell(self.lowered.graph, cell, chosen[row], work)
+
+
+def row_decoder(lowered: Lowered, sampler: ir.Sampler, params: Networks) -> RowDecoder:
+    """Return the decoder of a sampler.
 
     Args:
         lowered: the model.
-        sampler: the sampler, which must be a decoder.
+        sampler: the sampler.
         params: parameters.
-        seed: the seed.
-        clamp: the fixed cells.
-        init: a draft for each row, or None.
-        more: the further arguments of a conditional model.
-        trace: whether the tokens after each pass are recorded.
+
+    Raises:
+        GmlmError: E507 for a sampler that is not a decoder.
     """
-    options = SampleOptions(sampler.name, 1, 0, 1, 1, seed, clamp, init, None, True, False)
-    options = verified_options(options)
     kernel = derive.build_kernel(lowered, sampler).kernel
     if not isinstance(kernel, AbstractDecoder):
         raise fail("E507", f"sampler `{sampler.name}` runs chains of updates, and decodes nothing", sampler.span, help="call `sample`")
-    if trace := truth("trace", trace):
-        _kept(("trace",), kernel)
-    found, work = _decodes(lowered, sampler, kernel, params, options, more, trace)
-    return found.of_rows(work.shape, lowered.graph.n_random)
+    return RowDecoder(lowered, sampler, kernel, candidates_of(lowered, sampler.body), params)
 
 
-def _decodes(
-    lowered: Lowered,
-    sampler: ir.Sampler,
+def _decoded_rows(
     kernel: AbstractDecoder,
     params: Networks,
-    options: SampleOptions,
-    more: Decoding,
-    trace: bool,
-) -> tuple[Decodes, Work]:
-    if not options.keep_draws:
-        raise fail("E507", "keep_draws=False keeps nothing of a decode", help="leave it out")
-    if isinstance(kernel, AutoregressiveKernel) and options.init is not None:
-        raise fail("E507", "`init=` is a draft, and this sampler goes from the first cell on", help="hold the first cells: `clamp=`")
-    if isinstance(kernel, RefinementKernel):
-        refuse_prompt(sampler, more)
-        kernel = RefinementKernel(kernel.rules, kernel.law, kernel.plan, options.init is not None, trace)
-    candidates = candidates_of(lowered, sampler.body)
-    work = work_of(lowered, params, options, more, candidates, refines=True)
-    if more.prompt is not None and isinstance(kernel, AutoregressiveKernel):
-        _verify_open(work, kernel.rules.end)
-        kernel = AutoregressiveKernel(kernel.rules, prompted=True)
-    return decodes_of(_drawn(lowered, params, kernel, work, candidates, options, None), candidates), work
+    label: str,
+    candidates: Candidates,
+    given: Any,
+    given_lengths: Any,
+    encoded: PyTree,
+    key: PRNGKeyArray,
+    steps: jax.Array,
+    count: jax.Array,
+    numbers: jax.Array,
+    lengths: jax.Array,
+    held: jax.Array | None,
+    starts: jax.Array | None,
+    *,
+    width: int,
+) -> dict[str, PyTree]:
+    """Decode rows once for each of the first `count` steps, and order the candidates of each row.
+
+    Args:
+        kernel: the kernel of the decoder.
+        params: parameters.
+        label: the name of the network.
+        candidates: the numbers of candidates of a row.
+        given: the given arrays, or None with `encoded`.
+        given_lengths: their lengths.
+        encoded: the encodings of the rows, if they are known.
+        key: the key of the seed.
+        steps: the number of the step of each draw.
+        count: the number of draws.
+        numbers: the numbers of the rows.
+        lengths: the lengths of the chains, shape (rows, chains of a row).
+        held: the fixed cells, shape (cells, chains), or None.
+        starts: the codes that chains start with, shape (cells, chains); None for zeros.
+        width: the number of cells.
+    """
+    network, rows, k = params[label], lengths.shape[0], candidates.count
+    encoded = derive.encode_rows(network, given, given_lengths, rows) if encoded is None else encoded
+    target = derive.Target(derive.network_graph(network, label, encoded, lengths, width), params, held)
+    row, chain, candidate = jnp.meshgrid(numbers, *(jnp.arange(n, dtype=jnp.uint32) for n in (lengths.shape[1] // k, k)), indexing="ij")
+    keys = jnp.broadcast_to(key, (lengths.size,))
+    for number in (chain, row, candidate):
+        keys = derive.fold(keys, number.ravel())
+    begun = kernel.init(jnp.zeros((width, lengths.size), jnp.int32) if starts is None else starts)
+
+    def drawn(step: jax.Array) -> dict[str, PyTree]:
+        state, info = kernel.step(target, derive.fold(keys, step), begun)
+        return _ordered(state, (rows, lengths.shape[1] // k, k), network.n_values) | {"info": info}
+
+    def one(item: tuple[jax.Array, jax.Array]) -> dict[str, PyTree]:
+        number, step = item
+        nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(drawn, step))
+        return jax.lax.cond(number < count, drawn, lambda _: nothing, step)
+
+    if len(steps) == 1:
+        return jax.tree.map(lambda a: a[None], drawn(steps[0]))
+    return jax.lax.map(one, (jnp.arange(len(steps), dtype=count.dtype), steps))
+
+
+def _ordered(state: State, shape: tuple[int, int, int], n_values: int) -> dict[str, jax.Array | None]:
+    """Return the results of a decode of (rows, chains, candidates), the best candidate first."""
+    m: Decoded = state.memory
+    width = state.codes.shape[0]
+    best = jnp.argsort(-m.merit.reshape(shape), axis=-1, stable=True)
+
+    def split(array: jax.Array) -> jax.Array:
+        """Return candidates in their order, from (.., chains of all rows) to (rows, chains, candidates, ..)."""
+        lead = array.ndim - 1
+        every = jnp.moveaxis(array.reshape(*array.shape[:-1], *shape), range(lead), range(-lead, 0))
+        return jnp.take_along_axis(every, best.reshape(*shape, *(1,) * lead), axis=2)
+
+    length = split(m.length)
+
+    def cut(array: jax.Array) -> jax.Array:
+        places = jax.lax.broadcasted_iota(length.dtype, array.shape, array.ndim - 1)
+        return jnp.where(places < length.reshape(*shape, *(1,) * (array.ndim - 3)), array, jnp.asarray(-1, array.dtype))
+
+    tokens = cut(split(state.codes)).astype(jnp.int32 if n_values > 127 else jnp.int8)
+    undefined = (state.codes == derive.UNDEFINED).T.reshape(shape[0], -1, width)
+    traces = seen = None
+    if m.trace.shape[0]:
+        traces, seen = cut(split(m.trace)), cut(split(m.seen))[..., 0, :]
+    return {
+        "tokens": tokens, "score": split(m.score), "length": length, "passes": split(m.passes), "traces": traces, "seen": seen,
+        "undefined": undefined,
+    }  # fmt: skip
 
 
 def decoding_work(lowered: Lowered, params: Networks, call: ir.FormCall, given: Given | None) -> Work:
@@ -192,47 +391,39 @@ def _kept(observe: ObserveLike | None, kernel: AbstractDecoder) -> tuple[str, ..
     return tuple(observe)
 
 
-def _drawn(
-    lowered: Lowered,
-    params: Networks,
-    kernel: Any,
-    work: Work,
-    candidates: Candidates,
-    options: SampleOptions,
-    observe: Observables | None,
-) -> list[Part]:
-    """Draw batch by batch.
+def _verify_counts(
+    kernel: AbstractKernel, graph: FactorGraph, work: Work, options: SampleOptions, per_row: int, observe: Observables | None
+) -> None:
+    """Raise an error if the draws are too many, or too many to keep."""
+    n, rows = graph.n_random, len(work.lengths) * int(per_row)
+    verify_chains(kernel, n, rows, int(options.warmup) + int(options.draws) * int(options.thin))
+    verify_draws(kernel, n, int(graph.sizes.max()), rows, int(options.draws), options.keep_draws, observe)
 
-    The draws of a chain depend only on the seed, its number, its row and its candidate.
+
+def _drawn(
+    lowered: Lowered, params: Networks, kernel: AbstractKernel, work: Work, options: SampleOptions, observe: Observables | None
+) -> list[Part]:
+    """Draw chains batch by batch.
+
+    The draws of a chain depend only on the seed, its number and its row.
     """
-    graph = lowered.graph
+    graph, per_row, parts = lowered.graph, options.chains, []
     assert graph.network is not None
-    n, per_row = graph.n_random, options.chains * candidates.count
-    rows_drawn, most = len(work.lengths) * int(per_row), int(graph.sizes.max())
-    verify_chains(kernel, n, rows_drawn, int(options.warmup) + int(options.draws) * int(options.thin))
-    verify_draws(kernel, n, most, rows_drawn, int(options.draws), options.keep_draws, observe)
+    _verify_counts(kernel, graph, work, options, per_row, observe)
     given = longest(work.given) if work.given else np.ones(len(work.lengths), np.int32)
-    whole = bool(getattr(kernel, "law", None) is not None and kernel.law.groups())
-    parts = []
-    cells = work.lengths.max(axis=1)
-    # If the lengths of rows are known, both sides have the same width, so that few programs are
-    # compiled.
-    if not isinstance(kernel, AutoregressiveKernel):
-        given = cells = np.maximum(given, cells)
+    given = cells = np.maximum(given, work.lengths.max(axis=1))
     for chosen, wide, high in batches_of(given, cells, per_row * int(graph.sizes.max())):
-        width = n if whole or not (work.shape or isinstance(kernel, AbstractDecoder)) else min(high, n)
+        width = min(high, graph.n_random) if work.shape else graph.n_random
         rows = filled_up(chosen)
-        lengths = np.tile(np.repeat(work.lengths[rows], candidates.starts, axis=1), (1, options.chains))
-        device = _device(params, graph.network.label, work, chosen, wide, lengths, width)
+        lengths = np.tile(work.lengths[rows], (1, per_row))
+        device = _graph_of(params, graph.network.label, *trimmed(work.given, chosen, wide), lengths, width)
         held, values = (np.repeat(a[:width, rows], per_row, axis=1) for a in (work.held, work.values))
-        target = derive.Target(device, params, derive.on_device(held) if held.any() else None)
-        numbers = np.meshgrid(work.numbers[rows], np.arange(options.chains), np.arange(candidates.count), indexing="ij")
+        numbers = np.meshgrid(work.numbers[rows], np.arange(per_row), np.arange(1), indexing="ij")
         row, chain, candidate = (a.ravel() for a in numbers)
-        keys = keys_of(options.seed, chain, row, candidate)
         found = KernelRun(
             kernel,
-            target,
-            _starts(kernel, device, work, rows, per_row, held, values, options.seed),
+            derive.Target(device, params, derive.on_device(held) if held.any() else None),
+            _starts(kernel, int(graph.sizes.max()), lengths, work, rows, held, values, options.seed),
             seed=options.seed,
             draws=options.draws,
             warmup=options.warmup,
@@ -240,70 +431,50 @@ def _drawn(
             observe=observe,
             keep=options.keep_draws,
             progress=shows_progress(options.progress),
-            keys=keys,
-            remember=_decoded if isinstance(kernel, AbstractDecoder) else forget,
+            keys=keys_of(options.seed, chain, row, candidate),
         ).run()
-        _verify_defined(graph, found, chosen, per_row, work)
+        kept = found.last.T[:, None] if found.codes is None else found.codes
+        bad = (kept == derive.UNDEFINED).any(axis=1) | (found.last.T == derive.UNDEFINED)
+        bad = bad[: len(chosen) * per_row]  # later chains belong to rows that pad a batch
+        if bad.any():
+            first, cell = (int(i) for i in np.argwhere(bad)[0])
+            raise undefined_cell(graph, cell, chosen[first // per_row], work)
         parts.append(Part(chosen, width, found))
     return parts
 
 
-def _verify_defined(graph: FactorGraph, found: Draws, chosen: Array, per_row: int, work: Work) -> None:
-    """Raise E747 if the network did not define a distribution of some cell.
-
-    A step has marked such a cell with `UNDEFINED`.
-
-    Raises:
-        GmlmError: E747, with the first cell and its row.
-    """
+def undefined_cell(graph: FactorGraph, cell: int, row: int, work: Work) -> GmlmError:
+    """Return E747 for a cell of a row whose distribution the network did not define."""
     assert graph.network is not None
-    kept = found.last.T[:, None] if found.codes is None else found.codes
-    bad = (kept == derive.UNDEFINED).any(axis=1) | (found.last.T == derive.UNDEFINED)
-    bad = bad[: len(chosen) * per_row]  # later chains belong to rows that pad a batch
-    if bad.any():
-        chain, cell = (int(i) for i in np.argwhere(bad)[0])
-        row = f" of row {work.numbers[chosen[chain // per_row]]}" if work.shape else ""
-        raise derive.undefined_outputs(f"network `{graph.network.label}`", f"at {graph.cell_name(cell)}{row}")
-
-
-def _decoded(state: derive.State) -> Decoded:
-    return state.memory._replace(draft=None)
-
-
-def _device(params: Networks, name: str, work: Work, chosen: Array, wide: int, lengths: Array, width: int) -> NetworkGraph:
-    """Return the shared data of passes over a batch.
-
-    It reuses the encoding from which the lengths were predicted, if that covers the same batch.
-    """
-    kept = work.encoded
-    if kept is not None and kept.width == wide and np.array_equal(kept.rows, chosen):
-        return _graph_from(params, name, kept.states, lengths, width)
-    return _graph_of(params, name, *trimmed(work.given, chosen, wide), lengths, width)
+    of = f" of row {work.numbers[row]}" if work.shape else ""
+    return derive.undefined_outputs(f"network `{graph.network.label}`", f"at {graph.cell_name(cell)}{of}")
 
 
 @bounded_jit
 def _graph_of(params: Networks, name: str, given: Any, given_lengths: Any, lengths: Any, width: int) -> NetworkGraph:
     network = params[name]
-    rows = lengths.shape[0]
-    encoded = derive.encode_rows(network, given, given_lengths, rows)
+    encoded = derive.encode_rows(network, given, given_lengths, lengths.shape[0])
     return derive.network_graph(network, name, encoded, lengths, width)
 
 
-@bounded_jit
-def _graph_from(params: Networks, name: str, encoded: PyTree, lengths: Any, width: int) -> NetworkGraph:
-    return derive.network_graph(params[name], name, encoded, lengths, width)
-
-
-def _starts(
-    kernel: AbstractKernel, device: NetworkGraph, work: Work, rows: Array, per_row: int, held: Array, values: Array, seed: int
-) -> Array:
+def _starts(kernel: AbstractKernel | None, q: int, lengths: Array, work: Work, rows: Array, held: Array, values: Array, seed: int) -> Array:
     """Return the initial codes of the chains: the given start, or uniform values.
 
     Padding is 0, and fixed cells have their given codes. A decoder makes its own start if none is
     given. In that case nothing is drawn here, because drawing row by row would take longer than the
     passes of the decoder.
+
+    Args:
+        kernel: the kernel.
+        q: the largest number of values of a cell.
+        lengths: the lengths of the chains, shape (rows, chains of a row).
+        work: the rows.
+        rows: the numbers of the rows of this batch.
+        held: the fixed cells, shape (cells, chains).
+        values: their codes.
+        seed: the seed.
     """
-    q, width, chains = device.most_values, device.n_cells, len(rows) * per_row
+    (width, chains), per_row = held.shape, lengths.shape[1]
     codes = np.zeros((width, chains), np.int32)
     if work.codes is not None:
         codes = np.repeat(work.codes[:width, rows], per_row, axis=1)
@@ -311,5 +482,5 @@ def _starts(
     if not own and (work.codes is None or (codes < 0).any()):
         drawn = np.stack([generator(seed, int(r), k).integers(0, q, width) for r in work.numbers[rows] for k in range(per_row)], axis=1)
         codes = np.where(codes < 0, drawn, codes) if work.codes is not None else drawn
-    present = np.arange(width)[:, None] < np.asarray(device.lengths).reshape(1, -1)
+    present = np.arange(width)[:, None] < lengths.reshape(1, -1)
     return np.where(held, values, np.where(present, codes, 0)).astype(np.int32)

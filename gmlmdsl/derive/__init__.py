@@ -23,7 +23,7 @@ from ._arrays import (
 from ._autoregressive import AutoregressiveKernel, search_rules
 from ._beam_search import AbstractPrefixes, BeamRows, BeamSearch, Search, SearchRules
 from ._block_tables import Chunks, Table, TabledBlocks, Tables, Weights, block_weights, table_codes, tabled_losses
-from ._bounded_jit import bounded_jit, compiled_only, mappings, quickly_compiled, under_automatic_mesh
+from ._bounded_jit import bound_jit, bounded_jit, compiled_only, mappings, quickly_compiled, under_automatic_mesh
 from ._causal_oracle import CausalOracle, CausalState, causal_oracle
 from ._conditional import log_conditional, maximum
 from ._contracted_oracle import ContractedOracle, contracted_oracle

@@ -29,7 +29,7 @@ import os
 import platform
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -55,8 +55,9 @@ except ImportError:
     _PARTS = False
 
 F = TypeVar("F", bound=Callable[..., PyTree])
-# the function, the structure of its arguments, which of them are arrays, the others, and the shapes of the arrays
-ProgramKey = tuple[Callable[..., PyTree], jax.tree_util.PyTreeDef, tuple[bool, ...], tuple[Hashable, ...], tuple[Hashable, ...]]
+Arguments = tuple[tuple[PyTree, ...], dict[str, PyTree]]
+Arrays = tuple[list[jax.Array], ...]  # of each part of a call's arguments
+ProgramKey = tuple[Callable[..., PyTree], "tuple[_Part, ...]"]  # the function and its arguments
 MOST_PROGRAMS = 128  # a fit takes three programs
 MOST_MAPPINGS = 2**15  # half of the number that Linux grants by default
 MOST_GONE = 256  # programs released between two clearings of JAX's caches of traces
@@ -90,25 +91,57 @@ def quickly_compiled(wanted: Callable[..., bool] = lambda *args, **kwargs: True)
     return decorate
 
 
-def _compiled(function: F, wanted: Callable[..., bool]) -> F:
+def bound_jit(function: Callable[..., PyTree], *first: PyTree) -> Callable[..., PyTree]:
+    """Return the compiled function of the other arguments, with the first ones fixed.
+
+    It shares the programs of all calls with equal constants and shapes. The first arguments, such
+    as the weights of a network, are examined once and not at every call.
+    """
+    return _compiled(function, lambda *args, **kwargs: False, (first, {}))
+
+
+class _Part:
+    """Everything about some arguments of a call but the numbers of their arrays: a key of programs."""
+
+    def __init__(self, tree: Arguments):
+        leaves, self.structure = jax.tree.flatten(tree)
+        self.traced = tuple(map(eqx.is_array, leaves))
+        self.rest = [None if is_array else leaf for leaf, is_array in zip(leaves, self.traced, strict=True)]
+        told = tuple((type(leaf), leaf.hex() if isinstance(leaf, float) else leaf) for leaf in self.rest)
+        self.key = self.structure, self.traced, told, tuple((a.shape, a.dtype) for a in leaves if eqx.is_array(a))
+        self.hash = hash(self.key)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, _Part) and self.key == other.key)
+
+    def arguments(self, arrays: Sequence[PyTree]) -> Arguments:
+        """Return the arguments with other arrays in the places of the arrays."""
+        given = iter(arrays)
+        return jax.tree.unflatten(self.structure, [next(given) if a else leaf for a, leaf in zip(self.traced, self.rest, strict=True)])
+
+
+def _arrays(tree: Arguments) -> list[jax.Array]:
+    return [leaf for leaf in jax.tree.leaves(tree) if eqx.is_array(leaf)]
+
+
+def _compiled(function: F, wanted: Callable[..., bool], first: Arguments | None = None) -> F:
+    before = () if first is None else ((_arrays(first), _Part(first)),)
+
     @functools.wraps(function)
     def call(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        leaves, structure = jax.tree.flatten((args, kwargs))
-        traced = [eqx.is_array(leaf) for leaf in leaves]
-        arrays = [leaf for leaf, is_array in zip(leaves, traced, strict=True) if is_array]
-        rest = [None if is_array else leaf for leaf, is_array in zip(leaves, traced, strict=True)]
-        shapes = tuple((a.shape, a.dtype) for a in arrays)
-        told = tuple((type(leaf), leaf.hex() if isinstance(leaf, float) else leaf) for leaf in rest)
-        key = function, structure, tuple(traced), told, shapes
+        arrays, parts = zip(*before, (_arrays((args, kwargs)), _Part((args, kwargs))), strict=True)
         run = _not_run if getattr(_compiled_only, "here", False) else _run
         with kept_on_disk(), automatic_mesh():
             try:
-                return run(PROGRAMS.program(key, function, rest, PROGRAMS.quick and wanted(*args, **kwargs)), arrays)
+                return run(PROGRAMS.program((function, parts), PROGRAMS.quick and wanted(*args, **kwargs)), arrays)
             except jax.errors.JaxRuntimeError as error:
                 if UNKNOWN not in str(error):
                     raise
             PROGRAMS.forget_quick()  # another release of XLA does not know the option
-            return run(PROGRAMS.program(key, function, rest, False), arrays)
+            return run(PROGRAMS.program((function, parts), False), arrays)
 
     return call  # pyright: ignore[reportReturnType]
 
@@ -166,11 +199,11 @@ def compiled_only() -> Iterator[None]:
         _compiled_only.here = before
 
 
-def _run(program: jax.stages.Wrapped, arrays: list[jax.Array]) -> PyTree:
+def _run(program: jax.stages.Wrapped, arrays: Arrays) -> PyTree:
     return jax.block_until_ready(program(arrays))
 
 
-def _not_run(program: jax.stages.Wrapped, arrays: list[jax.Array]) -> PyTree:
+def _not_run(program: jax.stages.Wrapped, arrays: Arrays) -> PyTree:
     program.lower(arrays).compile()
     shapes = jax.eval_shape(program, arrays)
     if any(s.weak_type or jax.dtypes.issubdtype(s.dtype, jax.dtypes.prng_key) for s in jax.tree.leaves(shapes)):
@@ -193,19 +226,17 @@ class Programs:
             self.quick = False
             self.kept.clear()
 
-    def program(self, key: ProgramKey, function: Callable[..., PyTree], rest: Sequence[PyTree], quick: bool) -> jax.stages.Wrapped:
+    def program(self, key: ProgramKey, quick: bool) -> jax.stages.Wrapped:
         """Return the function of the arrays alone, compiled for this key.
 
         Args:
-            key: the function, the structure of its arguments, their constants and shapes.
-            function: the function.
-            rest: the constants, with None in place of each array.
+            key: the function and the parts of its arguments.
             quick: whether to compile faster to a slower program.
         """
         with self._lock:
             if key not in self.kept:
                 self._make_room()
-                self.kept[key] = _program(key, function, rest, quick)
+                self.kept[key] = _program(*key, quick)
             self.kept.move_to_end(key)
             return self.kept[key]
 
@@ -227,14 +258,10 @@ class Programs:
 PROGRAMS = Programs()
 
 
-def _program(key: ProgramKey, function: Callable[..., PyTree], rest: Sequence[PyTree], quick: bool) -> jax.stages.Wrapped:
-    _, structure, traced, *_ = key
-
-    def run(arrays: list[jax.Array]) -> PyTree:
-        given = iter(arrays)
-        leaves = [next(given) if is_array else leaf for is_array, leaf in zip(traced, rest, strict=True)]
-        args, kwargs = jax.tree.unflatten(structure, leaves)
-        return function(*args, **kwargs)
+def _program(function: Callable[..., PyTree], parts: Sequence[_Part], quick: bool) -> jax.stages.Wrapped:
+    def run(arrays: Arrays) -> PyTree:
+        given = [part.arguments(own) for part, own in zip(parts, arrays, strict=True)]
+        return function(*(a for args, _ in given for a in args), **{k: v for _, kwargs in given for k, v in kwargs.items()})
 
     run.__name__ = run.__qualname__ = function.__name__
     return jax.jit(run, compiler_options=QUICK if quick and jax.default_backend() == "cpu" else None)

@@ -15,7 +15,7 @@ from .. import derive
 from .._diagnostics import GmlmAttributeError, is_one_of, only
 from .._types import AnyArray, ArrayLike, Clamp, Given, Missing, ObserveLike, Prompt, Rows
 from ..data import verified_seed, verify_untraced_leaves
-from ..decode import Decodes, Decoding, decoding, length_coverage
+from ..decode import Decodes, Decoding, RowDecoder, decoding, length_coverage, row_decoder
 from ..evaluate import decoder_bounds, network_queries, verified_params
 from ..fit import training_of
 from ..guided import GuidedOptions, no_symbols, refuse_given, refuse_guided
@@ -380,9 +380,20 @@ class ConditionalModel(Model):
         Raises:
             GmlmError: E507 for a sampler of updates; for options or data that do not fit.
         """
+        return self.decoder(params, sampler).decode(seed, clamp, init, Decoding(given, missing, lengths, rows, prompt), trace)
+
+    def decoder(self, params: Params, sampler: str | None = None) -> RowDecoder:
+        """Return a sampler that decodes, with parameters that are verified once.
+
+        Args:
+            params: `{"net": module}`.
+            sampler: a sampler that decodes, as in `decode`.
+
+        Raises:
+            GmlmError: E507 for a sampler of updates; E504 or E509 for parameters that do not fit.
+        """
         _, checked = self.sampler(sampler)
-        more = Decoding(given, missing, lengths, rows, prompt)
-        return decoding.decode(self.lowered, checked, self._known(params, checked), seed, clamp, init, more, trace)
+        return row_decoder(self.lowered, checked, self._known(params, checked))
 
     def length_coverage(
         self, params: Params, x: Rows, *, given: Given | None = None, missing: Missing | None = None, top: Sequence[int] = (1, 3, 5)

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._diagnostics import counted, fail, only, truth, whole_number
 from .._types import ArrayLike, JsonObject
+from ..decode import CodeRows, Decoding, RowDecoder
 from ..decode import drop_repeats as without_repeats
 from ..program import AUTOREGRESSIVE, ir
 from ._programs import Pair, sides
@@ -131,6 +132,7 @@ class Translator:
         self.pair: Pair = sides(model)
         vocabulary.verify(self.pair.size, f"model `{model.name}`")
         self.sampler = sampler
+        self._decoders: dict[str, tuple[JsonObject, RowDecoder]] = {}
 
     @property
     def network(self) -> AbstractNetwork:
@@ -269,9 +271,26 @@ class Translator:
             rows=np.array([(first + k) * PARTS + j for k, j in places]),
             candidates=o.n_best > 1,
             trace=o.trace,
+            verified=True,
         )
         at = iter(self._texts(found, o, np.zeros(len(places), int) if clamp is None else (clamp >= 0).sum(axis=1)))
         return [joined([next(at) for _ in part.pieces], part) for part in parts]
+
+    def decoder(self, sampler: str | None = None) -> RowDecoder:
+        """Return the decoder of a sampler, see `sampler_named`, with verified parameters.
+
+        It is made once, and anew if the translator has other parameters.
+
+        Raises:
+            GmlmError: E507 for a sampler that decodes nothing; E504 or E509 for parameters that are
+                not those of the model.
+        """
+        name = self.sampler_named(sampler)
+        params, kept = self._decoders.get(name, ({}, None))
+        if kept is None or any(params.get(label) is not network for label, network in self.params.items()):
+            kept = self.model.decoder(self.params, name)
+            self._decoders[name] = dict(self.params), kept
+        return kept
 
     def is_autoregressive(self, sampler: str | None = None) -> bool:
         """Return whether a sampler decodes one subword token at a time."""
@@ -312,6 +331,7 @@ class Translator:
         rows: ArrayLike | None = None,
         candidates: bool = False,
         trace: bool = False,
+        verified: bool = False,
     ) -> Decoded:
         """Decode rows of subword tokens.
 
@@ -326,21 +346,19 @@ class Translator:
                 None selects 0, 1, 2, ..
             candidates: whether all candidates are kept.
             trace: whether the subword tokens after each pass are kept.
+            verified: whether the source has the type int32 and only codes of the vocabulary, as
+                `Vocabulary.rows` returns them, so that nothing need be verified.
 
         Raises:
             GmlmError: for arguments that the sampler does not accept.
         """
-        found = self.model.decode(
-            self.params,
-            self.sampler_named(sampler),
-            given={self.pair.source: source},
-            missing=-1,
-            seed=seed,
-            clamp=None if clamp is None else {self.pair.target: clamp},
-            init=None if init is None else {self.pair.target: init},
-            lengths=lengths,
-            rows=rows,
-            trace=trace,
+        given = CodeRows((source,)) if verified else {self.pair.source: source}
+        found = self.decoder(sampler).decode(
+            seed,
+            None if clamp is None else {self.pair.target: clamp},
+            None if init is None else {self.pair.target: init},
+            Decoding(given, -1, lengths, rows),
+            trace,
         )
         tokens, score, length, passes = (a[:, 0] for a in (found.tokens, found.score, found.length, found.passes))
         plain = Decoded(tokens, score, length, passes, trace=found.trace, seen=None if found.seen is None else found.seen[:, 0])

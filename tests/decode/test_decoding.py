@@ -113,12 +113,12 @@ def test_more_candidates_than_lengths_cover_every_length(model, params):
 
 
 def test_no_start_is_drawn_for_a_decode(monkeypatch: pytest.MonkeyPatch):
-    device = SimpleNamespace(most_values=Q, n_cells=3, lengths=np.array([[2, 3]]))
+    lengths = np.array([[2, 3]])
     work, none = SimpleNamespace(codes=None, numbers=np.array([7])), np.zeros((3, 2), bool)
     held = np.array([[True, False], [False, False], [False, False]])
 
     def starts(kernel, held):
-        return _decoding._starts(kernel, device, work, np.array([0]), 2, held, np.full((3, 2), 3), 0)  # type: ignore[arg-type]
+        return _decoding._starts(kernel, Q, lengths, work, np.array([0]), held, np.full((3, 2), 3), 0)  # type: ignore[arg-type]
 
     assert starts(None, none).any() and starts(None, none)[2, 0] == 0  # of chains; padding is 0
     monkeypatch.setattr(_decoding, "generator", None)

@@ -15,7 +15,7 @@ import pytest
 
 import gmlmdsl as gm
 from gmlmdsl.derive import _bounded_jit as kept
-from gmlmdsl.derive import bounded_jit, quickly_compiled
+from gmlmdsl.derive import bound_jit, bounded_jit, quickly_compiled
 
 CHAIN = """
 input n : int
@@ -131,6 +131,26 @@ def test_programs_that_leave_are_let_go_with_their_mappings():
         compiled(np.ones(n))
     assert len(kept.PROGRAMS.kept) == 6
     assert kept.mappings() <= before + 100  # 31 programs that stayed would take 250 and more
+
+
+@pytest.mark.usefixtures("few")
+def test_first_arguments_are_examined_once_and_their_programs_are_shared():
+    def scaled(weights: dict[str, Any], power: int, x: Any, *, plus: int) -> Any:
+        return weights["w"] ** power * x + plus
+
+    first, other = ({"w": jnp.full(3, n)} for n in (2.0, 3.0))
+    one, two = bound_jit(scaled, first, 2), bound_jit(scaled, other, 2)
+    assert one(jnp.ones(3), plus=1).tolist() == [5, 5, 5]
+    before = len(COMPILED)
+    assert two(jnp.ones(3), plus=1).tolist() == [10, 10, 10]  # of other weights, by the same program
+    assert len(COMPILED) == before
+    assert one(jnp.ones(3), plus=2).tolist() == [6, 6, 6]
+    assert bound_jit(scaled, first, 1)(jnp.ones(3), plus=1).tolist() == [3, 3, 3]
+    assert len(kept.PROGRAMS.kept) == 3
+    alive = weakref.ref(first["w"])
+    del first, one
+    gc.collect()
+    assert alive() is None  # a kept program keeps no weights
 
 
 @pytest.mark.usefixtures("few")

@@ -14,7 +14,6 @@ from oracle import _tabular as oracle
 from thinned import thinned
 
 from gmlmdsl import derive
-from gmlmdsl.decode import _decoding
 from gmlmdsl.derive._network_kernels import least
 from gmlmdsl.derive._refinement import RefinementKernel, stuttering
 
@@ -181,21 +180,18 @@ def test_4_a_sum_of_logits_that_is_carried_would_be_seen(weights):
 
 @pytest.mark.slow
 def test_5_one_short_row_takes_a_short_width(translator, weights, monkeypatch: pytest.MonkeyPatch):
-    seen, plain = [], _decoding.sample
+    seen, plain = [], type(weights).logits
 
-    def spied(kernel, target, *arguments, **options):
-        seen.append(
-            (target.graph.n_cells, {leaf.shape[0] for leaf in jax.tree.leaves(target.graph.encoded)}, target.graph.encoded.states.shape)
-        )
-        return plain(kernel, target, *arguments, **options)
+    def spied(self, encoded, prepared, codes, length, *, key=None):
+        seen.append((codes.shape, encoded.states.shape))
+        return plain(self, encoded, prepared, codes, length, key=key)
 
-    monkeypatch.setattr(_decoding, "sample", spied)
+    monkeypatch.setattr(type(weights), "logits", spied)
     row = np.full(128, -1)
     row[:4] = [3, 1, 4, 1]
     idata = translator.sample({"net": weights}, "linear", given={"s": row}, missing=-1, lengths=5)
-    ((width, rows, states),) = seen
-    assert (width, rows) == (8, {1})
-    assert max(states) <= 16  # the source's width and the network's: not 128
+    assert {cells for cells, _ in seen} == {(8,)}
+    assert max(n for _, states in seen for n in states) <= 16  # the source's width and the network's: not 128
     assert draws(idata).shape == (1, 1, 128)
     batch = translator.sample({"net": weights}, "linear", given={"s": row[None]}, missing=-1, lengths=[5])
     assert np.array_equal(draws(batch)[:, :, 0], draws(idata))
