@@ -116,13 +116,14 @@ def translate(
     ] = None,
     cut: o.Cut = True,
     rerank: o.Rerank = None,
+    precision: o.Products = "float32",
     seed: o.Seed = 0,
     allow_python: AllowPython = False,
 ) -> None:
     """Translate lines, from the standard input to the standard output: line by line with `--batch-size 1`, else in batches."""
     from ._translation_show import TranslateRequest, run_translate
 
-    how = TranslateRequest(sampler, n_best, draft, prefix, drop_repeats, trace, batch_size, cut, seed, rerank)
+    how = TranslateRequest(sampler, n_best, draft, prefix, drop_repeats, trace, batch_size, cut, seed, rerank, precision)
     run_translate(bundle, text, how, allow_python)
 
 
@@ -135,6 +136,7 @@ def evaluate(
     languages: o.Languages = "",
     limit: o.Limit = None,
     rerank: o.Rerank = None,
+    precision: o.Products = "float32",
     attention: Annotated[
         bool, typer.Option("--attention", help="Whether pieces that repeat one another attend to each other, over all lines.")
     ] = False,
@@ -149,7 +151,7 @@ def evaluate(
     """Score a translator on parallel text: BLEU with its signature, chrF++, TER, stutter, lengths, passes."""
     from ._translation_show import EvaluateRequest, run_evaluate
 
-    how = EvaluateRequest(tuple(samplers or ()), learnt, rerank, attention, timed, seed, as_json)
+    how = EvaluateRequest(tuple(samplers or ()), learnt, rerank, attention, timed, seed, as_json, precision)
     run_evaluate(bundle, tuple(text), how, reverse, languages, limit, allow_python)
 
 
@@ -165,13 +167,14 @@ def latency(
     peers: Annotated[
         bool, typer.Option("--peers", help="CTranslate2 beside them, where it is installed: random weights of the first one's sizes.")
     ] = False,
+    precision: o.Products = "float32",
     as_json: AsJson = False,
     allow_python: AllowPython = False,
 ) -> None:
     """Measure how long translators take: median and 99th percentile at batch 1 and 32, what is compiled left out."""
     from ._translation_show import run_latency
 
-    run_latency(text, bundles, samplers or [], (sentences, pieces, peers), as_json, allow_python)
+    run_latency(text, bundles, samplers or [], (sentences, pieces, peers, precision), as_json, allow_python)
 
 
 @app.command(rich_help_panel=TRANSLATORS)

@@ -94,6 +94,12 @@ From = Annotated[
     Path | None,
     typer.Option("--from", metavar="FILE.bundle", help="Start at the weights of this one where they agree: a teacher's.", callback=_there),
 ]
+Products = Annotated[
+    str,
+    typer.Option(
+        "--precision", metavar="float32|bfloat16|int8|auto", help="Of products with matrices; auto is the fastest on this processor."
+    ),
+]
 Rerank = Annotated[
     Path | None,
     typer.Option(

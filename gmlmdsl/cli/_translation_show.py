@@ -75,6 +75,7 @@ class TranslateRequest:
     cut: bool
     seed: int
     rerank: Path | None = None
+    precision: str = "float32"
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class EvaluateRequest:
     latency: bool
     seed: int
     as_json: bool
+    precision: str = "float32"
 
 
 def direction_of(languages: str, reverse: bool) -> str:
@@ -200,7 +202,7 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
     """
     from ..translation import TranslationOptions, lines_cut, lines_in, load_translator, read_lines
 
-    translator = load_translator(bundle, sampler=how.sampler, allow_python=allow_python, rerank=how.rerank)
+    translator = load_translator(bundle, sampler=how.sampler, allow_python=allow_python, rerank=how.rerank, precision=how.precision)
     drafts = None if how.draft is None else read_lines(how.draft)
     size = how.batch_size or (1 if text is None and stdin_bytes().isatty() else 64)
     options = TranslationOptions(None, how.n_best, how.drop_repeats, how.seed, how.cut, how.trace)
@@ -251,7 +253,7 @@ def run_evaluate(
 
     if how.learnt is not None:
         verify_learnt(how.learnt)
-    translator = load_translator(bundle, allow_python=allow_python)
+    translator = load_translator(bundle, allow_python=allow_python, precision=how.precision)
     pairs = Texts(text, limit=limit, reverse=reverse).pairs()
     direction = direction_of(languages, reverse) or translator.direction
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
@@ -318,7 +320,7 @@ def show_scores(found: dict[str, Any], signed: bool = False) -> None:
 
 
 def run_latency(
-    text: Path, bundles: Sequence[Path], samplers: Sequence[str], what: tuple[int, int | None, bool], as_json: bool, allow_python: bool
+    text: Path, bundles: Sequence[Path], samplers: Sequence[str], what: tuple[int, int | None, bool, str], as_json: bool, allow_python: bool
 ) -> None:
     """Print the times of translators.
 
@@ -326,8 +328,8 @@ def run_latency(
         text: the file of source lines.
         bundles: the bundles of the translators.
         samplers: the samplers to measure; none stands for all.
-        what: the number of sentences, the number of subword tokens of each translation, and whether
-            to measure peers.
+        what: the number of sentences, the number of subword tokens of each translation, whether to
+            measure peers, and the precision.
         as_json: whether to print JSON.
         allow_python: whether a network `python("package.module:Class")` may import and run that
             class.
@@ -336,13 +338,14 @@ def run_latency(
 
     translators: dict[str, tuple[Translator, str]] = {}
     for path in bundles:
-        t = load_translator(path, allow_python=allow_python)
+        t = load_translator(path, allow_python=allow_python, precision=what[-1])
         for name in t.model.samplers:
             if not samplers or name in samplers:
-                translators[f"{path.stem} {name}"] = (t, name)
+                bits = "" if t.precision == "float32" else f", {t.precision}"
+                translators[f"{path.stem} {name}{bits}"] = (t, name)
     if not translators:
         raise fail("E506", f"no translator has a sampler {', '.join(samplers)}")
-    sentences, pieces, compared = what
+    sentences, pieces, compared, _ = what
     others = peers(next(iter(translators.values()))[0]) if compared else ()
     lines = [line for line in read_lines(text) if line.strip()]
     with _moving(what="batches") as moved:

@@ -5,7 +5,7 @@ It has the methods of `JointModel` except those that need a joint distribution.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -382,18 +382,25 @@ class ConditionalModel(Model):
         """
         return self.decoder(params, sampler).decode(seed, clamp, init, Decoding(given, missing, lengths, rows, prompt), trace)
 
-    def decoder(self, params: Params, sampler: str | None = None) -> RowDecoder:
+    def decoder(
+        self, params: Params, sampler: str | None = None, form: Callable[[AbstractNetwork], AbstractNetwork] | None = None
+    ) -> RowDecoder:
         """Return a sampler that decodes, with parameters that are verified once.
 
         Args:
             params: `{"net": module}`.
             sampler: a sampler that decodes, as in `decode`.
+            form: a function that returns the network in the form in which it decodes, such as one
+                with matrices of fewer bits; None: as it is.
 
         Raises:
             GmlmError: E507 for a sampler of updates; E504 or E509 for parameters that do not fit.
         """
         _, checked = self.sampler(sampler)
-        return row_decoder(self.lowered, checked, self._known(params, checked))
+        known = self._known(params, checked)
+        if form is not None:
+            known[self._form.label] = form(known[self._form.label])
+        return row_decoder(self.lowered, checked, known)
 
     def length_coverage(
         self, params: Params, x: Rows, *, given: Given | None = None, missing: Missing | None = None, top: Sequence[int] = (1, 3, 5)

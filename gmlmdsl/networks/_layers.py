@@ -9,6 +9,7 @@ for queries. The latter replaces a scale of the attention logits.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -221,9 +222,16 @@ def unseen(shown: Bool[Array, " m"], dtype: jnp.dtype) -> Float[Array, "1 1 m"]:
     return jnp.where(shown, 0, jnp.asarray(NEVER, wide(dtype)))[None, None, :]
 
 
-def tied_logits(x: Float[Array, "n width"], table: Float[Array, "values width"]) -> Float[Array, "n values"]:
-    """Return products with the embeddings, divided by sqrt(width), in float32 at least."""
+def tied_logits(x: Float[Array, "n width"], table: Any) -> Float[Array, "n values"]:
+    """Return products with the embeddings, divided by sqrt(width), in float32 at least.
+
+    Args:
+        x: the states.
+        table: the embeddings, shape (values, width); a table that is no array has its own product.
+    """
     scaled = x * (1 / math.sqrt(table.shape[1]))  # This scales n numbers instead of n * values.
+    if not eqx.is_array(table):
+        return scaled @ table
     # With the table on the left this is a third faster on a CPU than with its transpose on the
     # right.
     return jnp.einsum("vw,nw->vn", table, scaled, preferred_element_type=wide(table.dtype)).T

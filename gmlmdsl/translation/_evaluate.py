@@ -17,6 +17,7 @@ import numpy as np
 
 from .._types import JsonObject
 from ..decode import stutters
+from ..networks import FLOAT32
 from ._metrics import RESAMPLES, Scores, corpus_bleu, has_spaces, score, stutter, verify_parallel
 from ._segments import lines_cut
 from ._translator import Decoded, Translator
@@ -44,6 +45,21 @@ class Pass:
 
 
 @dataclass(frozen=True)
+class FullPrecision:
+    """Translations in float32, beside those of a translator in fewer bits.
+
+    Attributes:
+        scores: their scores.
+        equal: the share of lines whose translation is the same in both precisions.
+        seconds: the time of translation, including compilation.
+    """
+
+    scores: Scores
+    equal: float
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """The results of a translator on a test text.
 
@@ -68,6 +84,8 @@ class Evaluation:
         seconds: the time of translation, including compilation.
         cut: the number of lines with a sentence that is too long for the model, which did not see
             the sentence's end.
+        precision: the precision of the translator.
+        full: the same lines in float32; None for a translator in float32.
     """
 
     outputs: tuple[str, ...] = field(repr=False)
@@ -83,16 +101,20 @@ class Evaluation:
     measured: int
     seconds: float
     cut: int
+    precision: str = FLOAT32
+    full: FullPrecision | None = None
 
     def as_dict(self) -> JsonObject:
         """Return plain data for JSON, with None for undefined numbers."""
-        rest = ("sampler", "repeats", "mean_passes", "length_ratio", "measured", "seconds", "cut")
+        rest = ("sampler", "repeats", "mean_passes", "length_ratio", "measured", "seconds", "cut", "precision")
+        full = None if self.full is None else self.full.scores.as_dict() | {"equal": self.full.equal, "seconds": self.full.seconds}
         return self.scores.as_dict() | {
             **{name: _plain(getattr(self, name)) for name in rest},
             "by_pass": [{k: _plain(v) for k, v in asdict(p).items()} for p in self.by_pass],
             "passes": {str(k): n for k, n in self.passes.items()},
             "length_coverage": None if self.length_coverage is None else {str(k): v for k, v in self.length_coverage.items()},
             "oracle": None if self.oracle is None else self.oracle.as_dict(),
+            "float32": full,
         }
 
     def __str__(self) -> str:
@@ -110,6 +132,10 @@ class Evaluation:
         lines.append(f"{pieces}; {self.mean_passes:.2f} passes on average; {self.seconds:.1f} s")
         if self.oracle is not None:
             lines.append(f"with the reference's length: {self.oracle.bleu.name} {self.oracle.bleu.value:.2f}")
+        if self.full is not None:
+            named = [self.full.scores.bleu.name, "chrF++"]
+            beside = ", ".join(f"{name} {self.full.scores[name]:.2f}" for name in named)
+            lines.append(f"in {self.precision}; in float32 {beside}, and {100 * self.full.equal:.1f} % of the translations are the same")
         if self.cut:
             lines.append(lines_cut(self.cut))
         return "\n".join(lines)
@@ -130,6 +156,8 @@ def evaluate(
     tell: Callable[[int], object] = lambda rows: None,
 ) -> Evaluation:
     """Translate a test text and score the translations.
+
+    A translator in another precision than float32 is compared with itself in float32.
 
     Args:
         translator: the translator to measure.
@@ -182,7 +210,27 @@ def evaluate(
         len(fits),
         seconds,
         sum(t.cut > 0 for t in found),
+        translator.precision,
+        _in_full(translator, outputs, sources, references, target_language, {"sampler": name, "seed": seed, "drop_repeats": drop_repeats}),
     )
+
+
+def _in_full(
+    translator: Translator,
+    outputs: Sequence[str],
+    sources: Sequence[str],
+    references: Sequence[str],
+    target_language: str | None,
+    options: JsonObject,
+) -> FullPrecision | None:
+    """Return the same lines in float32; None for a translator in float32."""
+    if translator.precision == FLOAT32:
+        return None
+    started = time.perf_counter()
+    texts = [t.text for t in translator.in_precision(FLOAT32).translate(sources, cut=True, **options)]
+    seconds = time.perf_counter() - started
+    equal = float(np.mean([a == b for a, b in zip(outputs, texts, strict=True)]))
+    return FullPrecision(score(texts, references, target_language, sources=sources, resamples=0), equal, seconds)
 
 
 class Recorder(Translator):

@@ -44,8 +44,13 @@ class Reranked(Translator):
 
     def __init__(self, translator: Translator, teacher: Translator):
         super().__init__(translator.model, translator.params, translator.vocabulary, translator.sampler, translator.direction)
+        self.precision = translator.precision
         self.inner, self.teacher = translator, teacher
         _verify(translator, teacher)
+
+    def in_precision(self, precision: str) -> Reranked:
+        """Return the translator in another precision, with the same teacher."""
+        return Reranked(self.inner.in_precision(precision), self.teacher)
 
     def decode(self, source: Any, *, candidates: bool = False, **options: Any) -> Decoded:
         """Decode as the translator does, with the candidate of the highest teacher score first."""

@@ -13,6 +13,7 @@ from .._diagnostics import counted, fail, only, truth, whole_number
 from .._types import ArrayLike, JsonObject
 from ..decode import CodeRows, Decoding, RowDecoder
 from ..decode import drop_repeats as without_repeats
+from ..networks import AUTO, FLOAT32, fastest, reduced, verify_precision
 from ..program import AUTOREGRESSIVE, ir
 from ._programs import Pair, sides
 from ._segments import Segments, joined_text, segments
@@ -112,6 +113,9 @@ class TranslationOptions:
 class Translator:
     """A model with its weights and its vocabulary.
 
+    Attributes:
+        precision: the precision of its products: "float32", "bfloat16" or "int8".
+
     Args:
         model: a model of the form `given src[i in s] : range(V)`, `var tgt[j in t] : range(V)`,
             `conditional tgt ~ net(src)`.
@@ -119,20 +123,35 @@ class Translator:
         vocabulary: a vocabulary of V subword tokens for both languages.
         sampler: the default sampler; None selects the model's only one.
         direction: a direction such as "en-de", for display only.
+        precision: the precision of the products of activations with matrices; "auto" selects the
+            one in which this processor multiplies fastest. Translations in another precision than
+            "float32" may differ from those in it.
 
     Raises:
         GmlmError: E580 for a model that is not a translation model, E572 for a vocabulary of
-            another size.
+            another size; E507 for an unknown precision, or one that the network cannot have.
     """
 
     def __init__(
-        self, model: ConditionalModel, params: JsonObject, vocabulary: Vocabulary, sampler: str | None = None, direction: str = ""
+        self,
+        model: ConditionalModel,
+        params: JsonObject,
+        vocabulary: Vocabulary,
+        sampler: str | None = None,
+        direction: str = "",
+        precision: str = FLOAT32,
     ):
         self.model, self.params, self.vocabulary, self.direction = model, params, vocabulary, direction
         self.pair: Pair = sides(model)
         vocabulary.verify(self.pair.size, f"model `{model.name}`")
         self.sampler = sampler
+        self.precision = precision
+        if precision != FLOAT32:
+            verify_precision(precision, self.network)
+            self.precision = fastest(self.network) if precision == AUTO else precision
         self._decoders: dict[str, tuple[JsonObject, RowDecoder]] = {}
+        # the network and the same in the translator's precision
+        self._reduced: tuple[AbstractNetwork, AbstractNetwork] | None = None
 
     @property
     def network(self) -> AbstractNetwork:
@@ -288,9 +307,23 @@ class Translator:
         name = self.sampler_named(sampler)
         params, kept = self._decoders.get(name, ({}, None))
         if kept is None or any(params.get(label) is not network for label, network in self.params.items()):
-            kept = self.model.decoder(self.params, name)
+            kept = self.model.decoder(self.params, name, self._in_precision)
             self._decoders[name] = dict(self.params), kept
         return kept
+
+    def _in_precision(self, network: AbstractNetwork) -> AbstractNetwork:
+        """Return a network in the translator's precision, once for all samplers."""
+        if self._reduced is None or self._reduced[0] is not self.network:
+            self._reduced = self.network, reduced(network, self.precision)
+        return self._reduced[1]
+
+    def in_precision(self, precision: str) -> Translator:
+        """Return the same translator in another precision.
+
+        Raises:
+            GmlmError: E507 for an unknown precision, or one that the network cannot have.
+        """
+        return Translator(self.model, self.params, self.vocabulary, self.sampler, self.direction, precision)
 
     def is_autoregressive(self, sampler: str | None = None) -> bool:
         """Return whether a sampler decodes one subword token at a time."""
@@ -299,7 +332,8 @@ class Translator:
 
     def __repr__(self) -> str:
         words = f" {self.direction}" if self.direction else ""
-        return f"Translator{words}: {self.model!r}, {self.vocabulary.size:,} pieces, sampler {self.sampler or 'to be named'}"
+        bits = "" if self.precision == FLOAT32 else f", {self.precision}"
+        return f"Translator{words}: {self.model!r}, {self.vocabulary.size:,} pieces, sampler {self.sampler or 'to be named'}{bits}"
 
     def _prefixes(self, prefix: str, wanted: Sequence[bool]) -> Array | None:
         pieces = self.vocabulary.encode([prefix])[0][:-1]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from .._compile import BoundProgram
 from .._types import JsonObject
+from ..networks import FLOAT32
 from ._bundle import Bundle, read_bundle, write_bundle
 from ._rerank import Reranked
 from ._translator import Translator
@@ -48,7 +49,12 @@ def write_translator(
 
 
 def load_translator(
-    path: str | Path, *, sampler: str | None = None, allow_python: bool = False, rerank: str | Path | None = None
+    path: str | Path,
+    *,
+    sampler: str | None = None,
+    allow_python: bool = False,
+    rerank: str | Path | None = None,
+    precision: str = FLOAT32,
 ) -> Translator:
     """Load a translator from a bundle, which `gmlm train` writes; loading runs no code.
 
@@ -59,12 +65,14 @@ def load_translator(
             class.
         rerank: the bundle of an autoregressive teacher, which chooses among the candidates of the
             sampler; see `Reranked`.
+        precision: "float32", "bfloat16", "int8" or "auto", see `Translator`. A teacher that chooses
+            scores in float32.
 
     Raises:
         GmlmError: E120 and E575 for a file that is not a bundle or is damaged; E590 for a teacher
-            that does not fit.
+            that does not fit; E507 for an unknown precision.
     """
     found = read_bundle(path)
     fit = found.load_fit(allow_python)
-    loaded = Translator(fit.model, fit.params, found.load_vocabulary(), sampler or found.sampler, found.direction)
+    loaded = Translator(fit.model, fit.params, found.load_vocabulary(), sampler or found.sampler, found.direction, precision)
     return loaded if rerank is None else Reranked(loaded, load_translator(rerank, allow_python=allow_python))

@@ -127,6 +127,17 @@ def test_scores(folder: Path):
     assert "E507" in wrong.stderr
 
 
+def test_precisions(folder: Path):
+    texts = folder / "test.en", folder / "test.de"
+    found = run("evaluate", folder / "translate.bundle", *texts, "--precision", "int8")
+    assert "in int8; in float32 BLEU 13a" in found.stdout and "of the translations are the same" in found.stdout
+    assert "E507" in run("translate", folder / "translate.bundle", "--precision", "int4", stdin="one\n", status=1).stderr
+    timed = run("latency", texts[0], folder / "teacher.bundle", "--sentences", 2, "--precision", "bfloat16", "--json")
+    assert json.loads(timed.stdout)["timings"][0]["name"] == "teacher beam, bfloat16"
+    rerank = "--rerank", folder / "teacher.bundle", "--precision", "int8"
+    assert run("translate", folder / "translate.bundle", *rerank, stdin="one\n").stdout.count("\n") == 1
+
+
 def test_a_teacher_chooses(folder: Path):
     bundle, teacher = folder / "translate.bundle", ("--rerank", folder / "teacher.bundle")
     chosen = load_translator(bundle, rerank=folder / "teacher.bundle").translate(["one two", "dog"])

@@ -15,7 +15,7 @@ from translation_cases import PROGRAM, toy_pairs, toy_vocabulary
 import gmlmdsl as gm
 from gmlmdsl.decode import _decoding
 from gmlmdsl.derive import _bounded_jit
-from gmlmdsl.translation import Translator
+from gmlmdsl.translation import Translator, evaluate, score
 
 DRAWN = PROGRAM + "sampler apart for translate = sundae(steps = 2, lengths = 2)\n"
 
@@ -95,3 +95,24 @@ def test_only_a_decoder_decodes(models: dict):
     ).model()
     with pytest.raises(gm.GmlmError, match="runs chains of updates"):
         model.decoder(model.init_params(), "cells")
+
+
+@pytest.mark.parametrize(("model", "sampler"), [("translate", "refine"), ("teacher", "beam")])
+def test_a_translator_in_fewer_bits_is_compared_with_itself_in_float32(models: dict, model: str, sampler: str):
+    exact = translator(models, model, sampler)
+    fewer = exact.in_precision("int8")
+    assert (exact.precision, fewer.precision) == ("float32", "int8") and "int8" in repr(fewer)
+    lines, wanted = zip(*toy_pairs(6), strict=True)
+    found = evaluate(fewer, lines, wanted, resamples=0)
+    one, other = (t.translate(lines) for t in (exact, fewer))
+    assert [a.score for a in one] != [b.score for b in other]
+    assert found.full is not None and found.full.equal == np.mean([a.text == b.text for a, b in zip(one, other, strict=True)])
+    assert found.full.scores == score([t.text for t in one], wanted, resamples=0) and found.outputs == tuple(t.text for t in other)
+    assert f"in int8; in float32 BLEU 13a {found.full.scores['BLEU 13a']:.2f}, chrF++" in str(found)
+    assert found.as_dict()["float32"]["equal"] == found.full.equal and found.as_dict()["precision"] == "int8"
+    assert evaluate(exact, lines, wanted, resamples=0, oracle=False).full is None
+
+
+def test_a_precision_that_does_not_exist(models: dict):
+    with pytest.raises(gm.GmlmError, match=r"E507.*precision must be one of float32, bfloat16, int8 or auto"):
+        translator(models, "translate", "refine").in_precision("int9")
