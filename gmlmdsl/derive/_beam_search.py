@@ -168,8 +168,8 @@ class BeamSearch(eqx.Module):
         A fixed cell takes its code, which does not change log p.
         """
         rules, t = self.rules, at.t
-        by_value, axis = reducible(jnp.moveaxis(logits, -1, 0))
-        total = jax.nn.logsumexp(by_value, axis=axis)
+        values, axis = reducible(logits)
+        total = jax.nn.logsumexp(values, axis=axis)
         if rules.end is not None:
             barred = (t + 1 < rows.last_held)[:, None, None] & (jnp.arange(logits.shape[-1]) == rules.end)[None, None]
             logits = jnp.where(barred, -jnp.inf, logits)
@@ -206,6 +206,6 @@ def largest(values: Float[Array, "*shape many"], k: int) -> tuple[Float[Array, "
     Ties go to the first place.
     """
     if k == 1:  # one pass over the values replaces a sort
-        top, place = likeliest(jnp.moveaxis(values, -1, 0))
+        top, place = likeliest(values)
         return top[..., None], place[..., None]
     return jax.lax.top_k(values, k)

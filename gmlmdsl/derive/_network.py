@@ -117,22 +117,22 @@ def network_graph(
     return NetworkGraph(n_cells, network.n_values, label, encoded, prepare(encoded, lengths), lengths)
 
 
-def reducible(values: Float[Array, "values ..."]) -> tuple[Float[Array, ...], int]:
-    """Return values in the layout whose reductions XLA vectorises on a CPU, and the axis to reduce.
+def reducible(logits: Float[Array, "rows *shape values"]) -> tuple[Float[Array, ...], int]:
+    """Return logits in the layout that a network's product has on a CPU, and the axis of values.
 
-    XLA vectorises over the last axis, along which lie rows if there are several. A single row is
-    therefore reduced as a vector, ten times as fast as an array of rows of one entry.
+    Values are the first axis, so that XLA vectorises reductions over rows and cells, unless there
+    is a single row, whose product has values last. Another layout would be transposed at each use.
     """
-    return (jnp.moveaxis(values, 0, -1), values.ndim - 1) if values.size == values.shape[0] else (values, 0)
+    return (logits, logits.ndim - 1) if logits.shape[0] == 1 else (jnp.moveaxis(logits, -1, 0), 0)
 
 
-def likeliest(values: Float[Array, "values ..."]) -> tuple[Float[Array, ...], Int[Array, ...]]:
-    """Return the maximum along the first axis and its place; ties go to the first place.
+def likeliest(logits: Float[Array, "rows *shape values"]) -> tuple[Float[Array, "rows *shape"], Int[Array, "rows *shape"]]:
+    """Return the maximum over values and its place; ties go to the first place.
 
     The result is that of `argmax`, which XLA does not vectorise on a CPU.
     """
-    most = values.shape[0]
-    values, axis = reducible(values)
+    most = logits.shape[-1]
+    values, axis = reducible(logits)
     top = values.max(axis=axis, keepdims=True)
     places = jax.lax.broadcasted_iota(jnp.int32, values.shape, axis)
     return top.squeeze(axis), jnp.minimum(jnp.where(values == top, places, most).min(axis=axis), most - 1)
@@ -251,7 +251,7 @@ class NetworkLoss(eqx.Module):
 
     def _fed_back(self, logits: Float[Array, "rows cells values"], keys: PRNGKeyArray) -> Codes:
         if not self.mask.sampled:
-            return likeliest(jnp.moveaxis(logits, -1, 0))[1].T
+            return likeliest(logits)[1].T
         return pick_token(logits, token_words(keys, *logits.shape[1:]).transposed).T
 
 

@@ -42,7 +42,7 @@ from ._energy import Codes
 from ._kernel import Info, State, Target
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members, random_ranks
-from ._network import NetworkGraph, encode, likeliest, network_graph
+from ._network import NetworkGraph, encode, likeliest, network_graph, reducible
 from ._network_kernels import Held, free_cells, least, ranks, unadapted
 from ._picks import happens, pick_token, token_words, whole_below
 from ._random import fold_apart, words_apart
@@ -98,7 +98,7 @@ class Readout:
         """
         total = jax.nn.logsumexp(logits, axis=-1)
         if self.decode == "argmax":
-            p = jax.nn.one_hot(likeliest(jnp.moveaxis(logits, -1, 0))[1], logits.shape[-1], dtype=logits.dtype)
+            p = jax.nn.one_hot(likeliest(logits)[1], logits.shape[-1], dtype=logits.dtype)
         else:
             p = jax.nn.softmax(narrow(logits / self.temperature, self.top_k, self.top_p), axis=-1)
         log_p = logits - total[..., None]
@@ -234,7 +234,9 @@ class RefinementKernel(AbstractDecoder):
         zero = jnp.zeros(draft.shape)
         unsettled = not self.draft and (self.rules.start == "hide" or self.law is not None)
         hidden = free if unsettled else jnp.zeros_like(free)
-        tokens = draft if self.draft else jnp.where(free, uniform_values(target, keys, draft), draft)
+        # Hidden cells need no values, and random ones would take as long as a layer.
+        own = self.draft or self.rules.start == "hide"
+        tokens = draft if own else jnp.where(free, uniform_values(target, keys, draft), draft)
         chains = jnp.arange(draft.shape[1])
         return Hypothesis(tokens, tokens, zero, zero - jnp.inf, hidden, chains >= 0, jnp.zeros_like(chains, jnp.int32))
 
@@ -318,11 +320,10 @@ class RefinementKernel(AbstractDecoder):
         log p is the network's own, whatever the temperature. If the network does not define a
         distribution, the token is `UNDEFINED`, and stays so.
         """
-        # This is the layout of a network's product: nothing is transposed.
-        by_value = jnp.moveaxis(logits, -1, 0)
-        total = jax.nn.logsumexp(by_value, axis=0)
+        values, axis = reducible(logits)
+        total = jax.nn.logsumexp(values, axis=axis)
         if self.rules.decode == "argmax":
-            own, token = likeliest(by_value)
+            own, token = likeliest(logits)
         else:
             narrowed = narrow(logits / self.rules.temperature, self.rules.top_k, self.rules.top_p)
             token = pick_token(narrowed, token_words(keys, *logits.shape[1:]).transposed)

@@ -25,8 +25,8 @@ def has_no_distribution(logits: Float[Array, "*shape values"]) -> Bool[Array, "*
 
     nan counts as larger than every number.
     """
-    by_value, axis = reducible(jnp.moveaxis(logits, -1, 0))
-    return ~jnp.isfinite(by_value.max(axis=axis))
+    values, axis = reducible(logits)
+    return ~jnp.isfinite(values.max(axis=axis))
 
 
 def undefined_outputs(network: str, where: str) -> GmlmError:

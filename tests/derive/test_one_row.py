@@ -16,23 +16,24 @@ from gmlmdsl.derive._network import likeliest, over_chains, reducible
 from gmlmdsl.derive._undefined import has_no_distribution
 
 
-@pytest.mark.parametrize("shape", [(7,), (7, 1), (7, 1, 1), (7, 2), (7, 3, 1)])
+@pytest.mark.parametrize("shape", [(7,), (1, 7), (1, 1, 7), (1, 4, 7), (2, 7), (3, 4, 7)])
 def test_the_likeliest_value_is_that_of_argmax_in_any_shape(shape: tuple[int, ...]) -> None:
-    values = np.random.default_rng(0).integers(0, 3, shape).astype(np.float32)  # with ties
-    top, place = likeliest(jnp.asarray(values))
-    assert np.array_equal(top, values.max(axis=0)) and np.array_equal(place, values.argmax(axis=0))
+    logits = np.random.default_rng(0).integers(0, 3, shape).astype(np.float32)  # with ties
+    top, place = likeliest(jnp.asarray(logits))
+    assert np.array_equal(top, logits.max(axis=-1)) and np.array_equal(place, logits.argmax(axis=-1))
     assert likeliest(jnp.full(shape, jnp.nan))[1].max() < 7  # a code, whatever the values are
 
 
-def test_one_row_is_reduced_as_a_vector() -> None:
-    one, axis = reducible(jnp.zeros((7, 1, 1)))
-    assert one.shape == (1, 1, 7) and axis == 2
-    many, axis = reducible(jnp.zeros((7, 1, 2)))
-    assert many.shape == (7, 1, 2) and axis == 0
-    bad = np.zeros((1, 1, 7), np.float32)
-    assert not has_no_distribution(jnp.asarray(bad)).any()
-    bad[0, 0, 3] = np.nan
-    assert has_no_distribution(jnp.asarray(bad)).all()
+def test_values_are_the_last_axis_of_one_row_and_the_first_of_many() -> None:
+    one, axis = reducible(jnp.zeros((1, 4, 7)))
+    assert one.shape == (1, 4, 7) and axis == 2
+    many, axis = reducible(jnp.zeros((2, 4, 7)))
+    assert many.shape == (7, 2, 4) and axis == 0
+    for rows in (1, 2):
+        bad = np.zeros((rows, 1, 7), np.float32)
+        assert not has_no_distribution(jnp.asarray(bad)).any()
+        bad[-1, 0, 3] = np.nan
+        assert has_no_distribution(jnp.asarray(bad)).sum() == 1
 
 
 @pytest.mark.parametrize("chains", [1, 2])
