@@ -53,7 +53,16 @@ class DecodedPart:
         if a is None:
             return None
         a = np.moveaxis(a[:, : len(self.rows)], 2, 0)
-        return np.pad(a, ((0, 0),) * (a.ndim - 1) + ((0, cells - self.width),), constant_values=-1) if a.ndim > 4 else a
+        return widened(a, cells) if a.ndim > 4 else a
+
+
+def widened(a: Array, cells: int) -> Array:
+    """Return codes with a last axis of `cells` cells, -1 in those that are new."""
+    if a.shape[-1] == cells:
+        return a
+    out = np.full((*a.shape[:-1], cells), -1, a.dtype)
+    out[..., : a.shape[-1]] = a
+    return out
 
 
 @dataclass(frozen=True)
@@ -91,11 +100,7 @@ class Decodes:
 
         Rows are padded to `n_cells` cells.
         """
-        wide = (
-            None if a is None else np.pad(a, ((0, 0),) * (a.ndim - 1) + ((0, n_cells - a.shape[-1]),), constant_values=-1)
-            for a in (self.tokens, self.traces, self.seen)
-        )
-        tokens, traces, seen = wide
+        tokens, traces, seen = (None if a is None else widened(a, n_cells) for a in (self.tokens, self.traces, self.seen))
         every = (tokens, self.score, self.length, self.passes, traces, seen)
         return Decodes(*(None if a is None else a[0, 0].reshape(*shape, *a.shape[3:]) for a in every))  # type: ignore[arg-type]
 
@@ -106,7 +111,9 @@ def decodes_of(parts: list[DecodedPart]) -> Decodes:
 
     def of(name: str) -> Any:
         every = [a for p in parts if (a := p.padded(name, n)) is not None]
-        return np.concatenate(every, axis=2)[:, :, order] if every else None
+        if len(order) == 1 or not every:
+            return every[0] if every else None
+        return np.concatenate(every, axis=2)[:, :, order]
 
     return Decodes(*(of(f.name) for f in fields(Decodes)))
 
@@ -139,7 +146,7 @@ def labelled_decodes(
         return a.reshape(*lead, *work.shape, *a.shape[3:])
 
     def cells(a: Array) -> Array:
-        wide = np.pad(a, ((0, 0),) * (a.ndim - 1) + ((0, v.size - a.shape[-1]),), constant_values=-1)
+        wide = widened(a, v.size)
         if end is not None:
             wide = np.where((wide < 0) & (wide == end).any(axis=-1, keepdims=True), end, wide)
         values = np.where(wide < 0, v.padding, v.values_of(wide))

@@ -80,6 +80,7 @@ class RowDecoder:
         candidates: the numbers of lengths and of starts of a row.
         params: parameters.
         programs: the compiled functions of rows, by the options of the kernel.
+        keys: the key of the last seed, by the seed and the kind of generator.
     """
 
     lowered: Lowered
@@ -88,6 +89,7 @@ class RowDecoder:
     candidates: Candidates
     params: Networks
     programs: dict[Hashable, Callable[..., Any]] = field(default_factory=dict)
+    keys: dict[Hashable, PRNGKeyArray] = field(default_factory=dict)
 
     def decode(
         self, seed: int = 0, clamp: Clamp | None = None, init: Rows | None = None, more: Decoding = PLAIN, trace: bool = False
@@ -138,6 +140,13 @@ class RowDecoder:
             self.programs[which] = make()
         return self.programs[which]
 
+    def _key(self, seed: int) -> PRNGKeyArray:
+        which = int(seed), str(jax.config.jax_default_prng_impl)  # pyright: ignore[reportAttributeAccessIssue]
+        if which not in self.keys:
+            self.keys.clear()
+            self.keys[which] = random_key(seed)
+        return self.keys[which]
+
     def _length_scores(self) -> Callable[..., Any]:
         return derive.bound_jit(length_scores, self.params[self.label])
 
@@ -171,7 +180,7 @@ class RowDecoder:
             given = None, None, kept.states
         else:
             given = *trimmed(work.given, chosen, wide), None
-        key, count, every = random_key(options.seed), int(options.draws), []
+        key, count, every = self._key(options.seed), int(options.draws), []
         per_call = min(MOST_DRAWS, 1 << (count - 1).bit_length())
         with DrawsBar(count, shows_progress(options.progress)) as moved:
             for first in range(0, count, per_call):

@@ -126,7 +126,7 @@ def reducible(logits: Float[Array, "rows *shape values"]) -> tuple[Float[Array, 
     return (logits, logits.ndim - 1) if logits.shape[0] == 1 else (jnp.moveaxis(logits, -1, 0), 0)
 
 
-def likeliest(logits: Float[Array, "rows *shape values"]) -> tuple[Float[Array, "rows *shape"], Int[Array, "rows *shape"]]:
+def likeliest(logits: Float[Array, "rows *shape values"]) -> tuple[Float[Array, ...], Int[Array, ...]]:
     """Return the maximum over values and its place; ties go to the first place.
 
     The result is that of `argmax`, which XLA does not vectorise on a CPU.
