@@ -195,7 +195,7 @@ def fastest(network: AbstractNetwork) -> str:
         return FLOAT32
     ffn, columns = network.decoder.layers[0].ffn, min(network.n_values, COLUMNS)
     width = ffn.inner.shape[0]
-    table = jnp.asarray(np.random.default_rng(0).normal(size=(columns, width)), jnp.float32)
+    table = jnp.asarray(np.random.default_rng(0).normal(size=(columns, width)), ffn.inner.dtype)
     x = jnp.resize(table, (1 if isinstance(network, CausalEncoderDecoder) else ROWS, width))
     layer, logits = jax.jit(lambda part, x: part(x)), jax.jit(lambda part, x: tied_logits(x, part))
     every = {FLOAT32: (ffn, table)} | {p: (_with(ffn, ("inner", "outer"), p), ReducedTable(table, p)) for p in PRECISIONS[1:]}

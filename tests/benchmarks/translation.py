@@ -7,6 +7,7 @@ import random
 import numpy as np
 
 import gmlmdsl as gm
+from gmlmdsl.networks import PRECISIONS
 from gmlmdsl.translation import Translator, latency, peers
 
 from ._greedy_peer import ByHand
@@ -33,6 +34,9 @@ def run(quick: bool) -> Report:
     made = {name: Translator(m := program.model(name), m.init_params(0), vocabulary) for name in ("translate", "teacher")}
     ours = {s: (made["translate"], s) for s in ("one_pass", "two_passes", "four_passes", "ten_passes")}
     ours |= {s: (made["teacher"], s) for s in ("unended", "beam_five")}
+    for precision in PRECISIONS[1:]:
+        fewer = {name: t.in_precision(precision) for name, t in made.items()}
+        ours |= {f"four_passes {precision}": (fewer["translate"], "four_passes"), f"unended {precision}": (fewer["teacher"], "unended")}
     figures: list[Figure] = []
     checks: list[Check] = []
     by_hand = ByHand(made["teacher"])
@@ -61,8 +65,11 @@ def _of_length(ours: dict, by_hand: ByHand, vocabulary: gm.Vocabulary, n: int, s
     times = {t.name: [1000 * s for s in t.seconds] for t in found.timings}
     out += [figure("translation", name, words, runs, "ms") for name, runs in times.items()]
     four = float(np.median(times["four_passes"]))
-    for name in (k for k in times if k not in ours or k in ("unended", "beam_five")):
+    for name in (k for k in times if k not in ours or k.split()[0] in ("unended", "beam_five")):
         out.append(figure("translation", f"{name} / four_passes", words, [float(np.median(times[name])) / four], "ratio", "of medians"))
+    for precision in PRECISIONS[1:]:
+        pair = times["four_passes"], times[f"four_passes {precision}"]
+        out.append(ratio("translation", f"four_passes / four_passes {precision}", words, *pair, None))
     out.append(ratio("translation", f"unended / {by_hand.name}", words, times["unended"], times[by_hand.name], 1.1))
     return out
 
