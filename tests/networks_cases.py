@@ -191,6 +191,23 @@ class Copy(eqx.Module):
         return self.sharp * jax.nn.one_hot(shown, self.n_values)
 
 
+class Spread(eqx.Module):
+    """Every cell is most likely the larger of what it and the cell before it show, 0 where hidden; `Spread.calls` counts passes."""
+
+    sharp: Float[Array, ""]
+    n_values: int = eqx.field(static=True)
+    calls: ClassVar[list[int]] = []
+
+    def __init__(self, *, key, n_cells, n_values, given):
+        self.sharp, self.n_values = jnp.asarray(3.0), n_values
+
+    def __call__(self, seen, *given):
+        jax.debug.callback(lambda _: Spread.calls.append(1), seen)
+        shown = jnp.where(seen < self.n_values, seen, 0)
+        larger = jnp.maximum(shown, jnp.concatenate([shown[:1], shown[:-1]]))
+        return self.sharp * (1 + 0.1 * shown[:, None].astype(self.sharp.dtype)) * jax.nn.one_hot(larger, self.n_values)
+
+
 class Spy(eqx.Module):
     """The same logits whatever is seen, which is written down: `Spy.seen` has a row for every call."""
 

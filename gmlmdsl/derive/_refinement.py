@@ -193,6 +193,16 @@ class RefinementKernel(AbstractDecoder):
         return self.rules.stop == "fixed_point" or self.rules.schedule in ("threshold", "easy_first")
 
     @property
+    def repeats(self) -> bool:
+        """Whether a pass that leaves all tokens as they are is followed by equal passes.
+
+        It is, if every pass predicts all cells from the tokens alone, without random numbers. Such
+        passes are counted, and not computed.
+        """
+        r = self.rules
+        return (r.schedule, r.decode, r.remask, r.planner) == ("all", "argmax", "none", "none") and not self.may_end
+
+    @property
     def kept_passes(self) -> int:
         return self.rules.steps if self.trace else 0
 
@@ -200,14 +210,21 @@ class RefinementKernel(AbstractDecoder):
         free, draft = free_cells(target), state.memory.draft
         first, planner = self.begin(target, draft, free, fold_apart(keys, 0)), self._planner(target)
 
-        def once(at: Hypothesis, t: Array) -> tuple[Hypothesis, Array | None]:
+        def once(carried: tuple[Hypothesis, Array], t: Array) -> tuple[tuple[Hypothesis, Array], Array | None]:
             def move(h: Hypothesis) -> Hypothesis:
                 return self.one_pass(target, h, free, t, fold_apart(keys, t + 1), planner)
 
-            at = jax.lax.cond(at.moving.any(), move, lambda h: h, at) if self.may_end else move(at)
-            return at, jnp.where(at.open & (at.confidence == -jnp.inf), -1, at.tokens) if self.trace else None
+            before, still = carried
+            if self.may_end:
+                at = jax.lax.cond(before.moving.any(), move, lambda h: h, before)
+            elif self.repeats:
+                at = jax.lax.cond(still, lambda h: h._replace(passes=h.passes + 1), move, before)
+                still = still | ~(before.open | (at.tokens != before.tokens)).any()
+            else:
+                at = move(before)
+            return (at, still), jnp.where(at.open & (at.confidence == -jnp.inf), -1, at.tokens) if self.trace else None
 
-        end, trace = jax.lax.scan(once, first, jnp.arange(self.rules.steps))
+        (end, _), trace = jax.lax.scan(once, (first, jnp.asarray(False)), jnp.arange(self.rules.steps))
         # a mask may leave cells of a draft unpredicted
         count, predicted = free.sum(axis=0), free & (end.confidence > -jnp.inf)
         score = jnp.where(predicted, end.log_p, 0.0).sum(axis=0) / jnp.maximum(predicted.sum(axis=0), 1).astype(end.log_p.dtype)

@@ -306,8 +306,9 @@ class ConditionalModel(Model):
             cells, with -1 (0 for spins) after the end of a row. In a model without given data the
             cells after `end` hold `end`. For a decode, `sample_stats` has `score`, the mean log p
             of the predicted tokens, `length`, and `passes`, the number of passes that were run. All
-            of `steps` are run unless `stop` or the schedule ends them earlier; `autoregressive`
-            runs one for each cell.
+            of `steps` are run unless `stop` or the schedule ends them earlier; passes that would
+            repeat the one before are counted, but not computed. `autoregressive` runs one for each
+            cell.
 
         Raises:
             GmlmError: for options or data that do not fit.
