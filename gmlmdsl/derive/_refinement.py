@@ -196,11 +196,11 @@ class RefinementKernel(AbstractDecoder):
     def repeats(self) -> bool:
         """Whether a pass that leaves all tokens as they are is followed by equal passes.
 
-        It is, if every pass predicts all cells from the tokens alone, without random numbers. Such
-        passes are counted, and not computed.
+        It is, if every pass predicts all cells from the tokens alone, without random numbers, and
+        opened no cell again. Such passes are counted, and not computed.
         """
         r = self.rules
-        return (r.schedule, r.decode, r.remask, r.planner) == ("all", "argmax", "none", "none") and not self.may_end
+        return (r.schedule, r.decode) == ("all", "argmax") and not self.may_end
 
     @property
     def kept_passes(self) -> int:

@@ -15,9 +15,10 @@ mask m = everything(x)
 sampler plain = refinement(steps = {STEPS})
 sampler shown = refinement(steps = {STEPS}, start = uniform)
 sampler fixed = refinement(steps = {STEPS}, start = uniform, stop = fixed_point)
+sampler stutter = refinement(steps = {STEPS}, schedule = all, remask = stutter)
 sampler linear = refinement(steps = {STEPS}, schedule = linear)
 sampler drawn = refinement(steps = {STEPS}, decode = sample)
-sampler again = refinement(steps = {STEPS}, remask = random, eta = 0.02)
+sampler again = refinement(steps = {STEPS}, remask = random, eta = 0.5)
 sampler planned = refinement(steps = {STEPS}, planner = self)
 """
 
@@ -55,6 +56,10 @@ def test_each_pass_is_recorded_whether_it_was_computed_or_not(model: Any) -> Non
 def test_hidden_cells_are_no_tokens_that_stay(model: Any) -> None:
     found, calls = decoded(model, "plain")  # zeros after the first pass, which saw nothing
     assert calls == 2 and found.tokens[0].tolist() == [0] * N
+
+
+def test_a_pass_that_opened_cells_again_is_followed_by_another(model: Any) -> None:
+    assert decoded(model, "stutter", [2, 0, 0, 0, 0])[1] == STEPS  # equal neighbours are hidden at every pass
 
 
 @pytest.mark.parametrize("sampler", ["linear", "drawn", "again", "planned"])
