@@ -25,7 +25,7 @@ from ._draw import (
     verify_chains,
     verify_draws,
 )
-from ._run_kernel import Draws, KernelRun, forget
+from ._run_kernel import Draws, KernelRun
 from ._sampled_marginals import SampledMarginals, sampled_marginals
 from ._starts import annealed, random_rows, starts
 from ._stored_draws import stored

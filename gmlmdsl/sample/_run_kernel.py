@@ -44,7 +44,6 @@ class Draws:
         score: unnormalised log p, or the score that the kernel records instead, (chains, draws); if
             draws are not kept, only that of the last draw of each compiled call; None if there is
             none.
-        memory: the results of `remember` for all draws, with a leading axis of draws.
         changed, drawn: numbers of cells that changed and that were drawn, (chains, draws, updates).
         proposed, accepted: numbers of exchanges of neighbouring replicas, (chains, draws, pairs).
         observed: by name, (chains, draws, *shape).
@@ -53,17 +52,12 @@ class Draws:
 
     codes: Array | None
     score: Array | None
-    memory: PyTree
     changed: Array
     drawn: Array
     proposed: Array
     accepted: Array
     observed: dict[str, Array]
     last: Array
-
-
-def forget(state: State) -> None:
-    """Return None: nothing beside the codes is kept."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +80,6 @@ class KernelRun:
         keep: whether draws are kept.
         progress: whether to show a progress bar.
         keys: the keys of the chains, if they do not follow from the chains' numbers.
-        remember: returns the part of a state that is kept of each draw beside the codes.
         spread: the axis of a mesh over which chains are spread, or None.
     """
 
@@ -102,12 +95,11 @@ class KernelRun:
     keep: bool = True
     progress: bool = False
     keys: jax.Array | None = None
-    remember: Callable[[State], PyTree] = forget
     spread: Spread | None = None
 
     def run(self) -> Draws:
         """Return all draws."""
-        whole, scores, memories, drawn, last = None, [], [], 0, self.codes
+        whole, scores, drawn, last = None, [], 0, self.codes
         for piece in self.pieces():
             found = piece.draws
             if found is None:
@@ -127,12 +119,10 @@ class KernelRun:
                 each,
             )
             scores.append(found.score)
-            memories.append(found.memory)
             last = found.last
         assert whole is not None
         score = whole["score"] if self.keep or scores[0] is None else np.concatenate(scores, axis=1)
-        memory = jax.tree.map(lambda *a: np.concatenate(a), *memories)
-        return Draws(whole["codes"], score, memory, observed=whole["observed"], last=last, **whole["counts"])
+        return Draws(whole["codes"], score, observed=whole["observed"], last=last, **whole["counts"])
 
     def per_call(self, at_once: int) -> int:
         """Return the most draws that a compiled call records, of about `at_once` codes."""
@@ -170,7 +160,7 @@ class KernelRun:
         if begun is not None:
             put = on_device if self.spread is None else self.spread.put
             state = jax.tree.map(lambda a: put(a[..., numbers]), state)
-        how = most, self.observe, self.keep, self.remember
+        how = most, self.observe, self.keep
 
         def recorded(first: int, thin: int, count: int) -> tuple[State, dict[str, PyTree]]:
             steps = _whole(first), _whole(thin), _whole(count)
@@ -264,7 +254,6 @@ def _chains_first(out: dict[str, PyTree], chains: int, last: Array) -> Draws:
     return Draws(
         None if out["codes"] is None else np.moveaxis(out["codes"], 2, 0)[:chains],
         None if out["score"] is None else out["score"].T[:chains],
-        out["memory"],
         observed={k: np.moveaxis(v, 1, 0)[:chains] for k, v in out["observed"].items()},
         last=last[:, :chains],
         **info,
@@ -321,7 +310,6 @@ def _record(
     most: int,
     observe: Observe | None,
     keep: bool,
-    remember: Callable[[State], PyTree] = forget,
 ) -> tuple[State, dict[str, PyTree]]:
     """Record `count` draws, then zeros up to `most`.
 
@@ -337,7 +325,6 @@ def _record(
         return {
             "codes": state.codes.astype(small) if keep else None,
             "score": kernel.score(target, state) if keep else None,
-            "memory": remember(state) if keep else None,
             "observed": {} if observe is None else observe(state.codes),
         }
 

@@ -34,7 +34,7 @@ Array = np.ndarray
 UNFINISHED = ".unfinished"
 COUNTS = Info._fields
 NO_COUNTS = np.zeros((1, 1, 0), np.int32)
-NOTHING = Draws(None, None, None, NO_COUNTS, NO_COUNTS, NO_COUNTS, NO_COUNTS, {}, np.zeros((0, 0)))
+NOTHING = Draws(None, None, NO_COUNTS, NO_COUNTS, NO_COUNTS, NO_COUNTS, {}, np.zeros((0, 0)))
 
 
 def stored(prepared: PreparedRun, provenance: JsonObject) -> Any:
@@ -160,7 +160,7 @@ class _Job:
                 sums = {k: n[None, None] for k, n in totals.items()}
                 run = replace(
                     self.run,
-                    draws=Draws(None, None, None, **sums, observed={}, last=self.chains.codes),
+                    draws=Draws(None, None, **sums, observed={}, last=self.chains.codes),
                 )
                 values = {v.name: arrays[f"posterior/{v.name}"] for v in self.graph.variables}
                 text = told(run.diagnosed(self.graph, codes_in_pieces(self.graph, values)))
