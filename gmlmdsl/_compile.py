@@ -99,18 +99,6 @@ class BoundProgram(AbstractProgram):
             )
             raise fail("E739", f"model `{name}` runs code: {what}", place, "not allowed", help=help)
 
-    def _repr_html_(self) -> str:
-        """Return each model with its factor graph, for notebooks."""
-        from html import escape
-
-        parts = []
-        for name in self.checked.models:
-            try:
-                parts.append(self.model(name)._repr_html_())
-            except GmlmError as error:
-                parts.append(error._repr_html_())
-        return f"<div><p>{escape(repr(self))}</p>{''.join(parts)}</div>"
-
     def extended(self, text: str) -> BoundProgram:
         """Return this program with `text` appended and the same inputs; no file is written.
 

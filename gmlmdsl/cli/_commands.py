@@ -360,36 +360,13 @@ def sample(
     params: ParamsFile = None,
     inputs: Inputs = None,
     arrays: Arrays = None,
-    draws: Annotated[
-        int | None,
-        typer.Option("--draws", metavar="N", min=1, help="Kept draws per chain: 1000; of prompts 1.", rich_help_panel="The draws"),
-    ] = None,
-    warmup: Annotated[
-        int | None, typer.Option("--warmup", metavar="N", min=0, help="Steps before the first kept draw: 500.", rich_help_panel="The draws")
-    ] = None,
-    chains: Annotated[
-        int | None, typer.Option("--chains", metavar="N", min=1, help="Number of chains: 4, of strings 1.", rich_help_panel="The draws")
-    ] = None,
-    thin: Annotated[int, typer.Option("--thin", metavar="N", min=1, help="Steps per kept draw.", rich_help_panel="The draws")] = 1,
+    draws: o.Draws = None,
+    warmup: o.Warmup = None,
+    chains: o.Chains = None,
+    thin: o.Thin = 1,
     seed: Seed = 0,
-    clamp: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--clamp",
-            metavar="x[3]=1",
-            help="Hold a cell, named by its number from 0 or its label. May be repeated.",
-            rich_help_panel="The draws",
-        ),
-    ] = None,
-    prompt: Annotated[
-        Path | None,
-        typer.Option(
-            "--prompt",
-            metavar="FILE",
-            help="What strings begin with, a line each: letters, or values and labels with spaces.",
-            rich_help_panel="The draws",
-        ),
-    ] = None,
+    clamp: o.Clamp = None,
+    prompt: o.Prompt = None,
     rows: Rows = 20,
     out: Annotated[
         Path | None,
@@ -397,7 +374,12 @@ def sample(
     ] = None,
     store: Annotated[
         Path | None,
-        typer.Option("--store", metavar="FILE.nc|.zarr", help="Write draws as they are drawn; a killed run goes on from there."),
+        typer.Option(
+            "--store",
+            metavar="FILE.nc|.zarr",
+            help="Write draws as they are drawn; a killed run goes on from there.",
+            rich_help_panel=o.OUTPUT,
+        ),
     ] = None,
     report: ReportFile = None,
     allow_python: AllowPython = False,

@@ -1,18 +1,15 @@
-"""Options of `gmlm fit`, for the data and for the fit, and the sections of its help."""
+"""Options of `gmlm fit` and `gmlm sample`, and the sections of their help."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-PROGRAM, DATA, FITTING, OUTPUT = (
-    "The program",
-    "The data",
-    "The fit",
-    "The output",
-)  # sections of the help
+# The sections of the help.
+PROGRAM, DATA, FITTING, DRAWING, OUTPUT = "The program", "The data", "The fit", "The draws", "The output"
 
 Columns = Annotated[
     str | None,
@@ -160,5 +157,58 @@ GapsOption = Annotated[
         "--gaps",
         help="Missing cells: sum them out, or ignore them with the factors that touch them, as plmc's -g.",
         rich_help_panel=FITTING,
+    ),
+]
+
+Draws = Annotated[
+    int | None,
+    typer.Option(
+        "--draws",
+        metavar="N",
+        min=1,
+        help="Kept draws per chain: 1000; of prompts 1.",
+        rich_help_panel=DRAWING,
+    ),
+]
+Warmup = Annotated[
+    int | None,
+    typer.Option(
+        "--warmup",
+        metavar="N",
+        min=0,
+        help="Steps before the first kept draw: 500.",
+        rich_help_panel=DRAWING,
+    ),
+]
+Chains = Annotated[
+    int | None,
+    typer.Option(
+        "--chains",
+        metavar="N",
+        min=1,
+        help="Number of chains: 4, of strings 1.",
+        rich_help_panel=DRAWING,
+    ),
+]
+Thin = Annotated[
+    int,
+    typer.Option("--thin", metavar="N", min=1, help="Steps per kept draw.", rich_help_panel=DRAWING),
+]
+Clamp = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--clamp",
+        metavar="x[3]=1",
+        help="Hold a cell, named by its number from 0 or its label. May be repeated.",
+        rich_help_panel=DRAWING,
+    ),
+]
+Prompt = Annotated[
+    Path | None,
+    typer.Option(
+        "--prompt",
+        metavar="FILE",
+        help="What strings begin with, a line each: letters, or values and labels with spaces.",
+        rich_help_panel=DRAWING,
     ),
 ]
