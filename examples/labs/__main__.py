@@ -16,6 +16,7 @@ FOLDERS = {
     "decoders": "decoding",
     "sudokus": "decoding",
     "characters": "decoding",
+    "statements": "statements",
 }
 
 

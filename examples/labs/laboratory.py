@@ -151,6 +151,11 @@ def less(smaller: Sequence[float], larger: Sequence[float]) -> str:
     return AGREE if mean > half else DISAGREE if mean < -half else UNTESTED
 
 
+def yes(smaller: Sequence[float], larger: Sequence[float]) -> str:
+    """The same in words, where nothing is published that could agree: yes, no, or open."""
+    return {AGREE: "yes", DISAGREE: "no"}.get(less(smaller, larger), "open")
+
+
 def ordered(*rising: Sequence[float]) -> str:
     """Whether columns of numbers, one a seed, rise from one to the next: `DISAGREE` where any two do, `AGREE` where all agree."""
     return together([less(a, b) for a, b in itertools.pairwise(rising)])

@@ -101,3 +101,49 @@ def test_random_attention_varies_as_computed():
     np.testing.assert_allclose(dyck.variation(rows[:20]), np.mean(pairs), rtol=1e-9)
     apart = ((rows[:200] - rows[200:]) ** 2).sum(axis=(1, 2))  # of pairs that are independent
     np.testing.assert_allclose(apart.mean(), dyck.random_variation(19), atol=4 * apart.std() / np.sqrt(200))
+
+
+def asked(count, length, rng):
+    """Prefixes that end with a closing bracket, so that the attention must tell what closes next."""
+    while count:
+        prefix = drawn(length, rng)
+        if prefix[-1] % 2:
+            count -= 1
+            yield prefix
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_balanced_attention_solves_brackets_of_any_length(seed):
+    """Theorem 2.2.1, sufficiency: the attention is far from uniform, and differs from seed to seed."""
+    rng = np.random.default_rng(seed)
+    scores, shifts = dyck.balanced_scores(K, D, rng)
+    for prefix in (*asked(30, 28, rng), *asked(3, 300, rng)):
+        found = dyck.attention_prediction(prefix, D, Q, scores, shifts)
+        np.testing.assert_allclose(found, law(prefix, K, D, Q), atol=1e-9)
+        assert dyck.spread_over(prefix, D, scores) < 0.9
+
+
+def test_balanced_scores_are_those_of_the_condition():
+    """Equation 2.47: the difference of a pair's scores does not depend on what asks; and the values cancel a pair, whatever asks."""
+    scores, shifts = dyck.balanced_scores(2, 3, np.random.default_rng(1))
+    first, value = dyck.FirstLayer("one-hot", 2, 3), dyck.shifted_value(shifts)
+    for i, d in itertools.product(range(2), range(1, 4)):
+        opening, closing = first(2 * i, d), first(2 * i + 1, d - 1)
+        np.testing.assert_allclose((opening - closing) @ scores, shifts[i, d - 1])
+        for q in scores.T:
+            np.testing.assert_allclose(np.exp(opening @ q) * value @ opening + np.exp(closing @ q) * value @ closing, 0, atol=1e-12)
+    centred = np.vstack([value, -value.sum(axis=0)])
+    assert dyck.balance_violation(first, np.eye(first.width), scores, centred) < 1e-12
+    worse, _ = dyck.balanced_scores(2, 3, np.random.default_rng(1), violation=0.1)
+    assert dyck.balance_violation(first, np.eye(first.width), worse, centred) > 1e-3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_matched_pairs_drown_what_unbalanced_attention_should_tell(seed):
+    """Theorem 2.2.1, necessity: behind enough pairs of a kind all that is read is the pairs."""
+    scores, shifts = dyck.balanced_scores(2, 4, np.random.default_rng(seed), violation=0.1)
+    told = []
+    for i, j in itertools.product(range(2), repeat=2):
+        found = dyck.attention_prediction([2 * i, 2 * i + 1] * 5000 + [2 * j, 0, 1], 4, 0.5, scores, shifts)
+        told.append(int(found.argmax() == 2 * j + 1))
+    assert sum(told) < 4

@@ -8,6 +8,7 @@ import tomllib
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from markdown_blocks import ROOT
@@ -63,7 +64,8 @@ def resolves(name: str) -> bool:
     if words[:2] == ["gmlm", "explain"]:
         return words[2] in CODES or bool(meanings_of(words[2]))
     if words[0] == "gmlm":
-        return words[1] in getattr(get_command(app), "commands")
+        command: Any = get_command(app)
+        return words[1] in command.commands
     if words[:2] == ["python", "examples/labs"]:
         return f'"{words[2]}":' in (ROOT / "examples" / "labs" / "__main__.py").read_text(encoding="utf-8")
     if "::" in name:

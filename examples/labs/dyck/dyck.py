@@ -42,6 +42,7 @@ KEPT = {"settings": SETTINGS, "opens": OPENS, "length": LENGTH, "longest": LONGE
 MOST = 10  # settings of the default size: the others take five minutes more
 DEEPEST = 4
 PREFIX = "[[[[]]]](((())))"  # Section 2.2.3.2, with four round brackets: there are five in print, one more than D
+VIOLATIONS, PUMPED = (0.0, 0.01, 0.1, 1.0), (10, 1000)  # of the balance condition; matched pairs that stand before
 SENTENCE = 19  # symbols of those of Table 2.6
 SHOWN = ("one-hot", "one-hot, regularised", "learnt", "learnt, places")  # in the picture of attention, two seeds of each
 
@@ -231,6 +232,36 @@ def exactly(size: Size) -> dict[str, float]:
     return found | {f"nats {k}": theory.least_nats(k, DEEPEST, OPENS, LENGTH) for k in (2, 3)}
 
 
+def balanced(size: Size) -> dict[str, Any]:
+    """Random attention that is balanced, and such that is so no longer (Theorem 2.2.1), by violation and seed: what it tells, and beta.
+
+    Words are those whose last bracket closes behind one that closes, so that the attention must tell its kind; and `PUMPED` pairs of a kind
+    at depth 1, behind which a bracket of each kind opens around a pair.
+    """
+    asked = {}
+    for name, rows, at in (
+        ("short", drawn(2, LENGTH, size.unseen, 5), (LENGTH, LENGTH)),
+        ("long", drawn(2, LONGEST[1], size.long, 2), LONGEST),
+    ):
+        cut = [row[:n].tolist() for row, n in zip(*closing(rows, *at, 4), strict=True)]
+        asked[name] = [word for word in cut if word[-2] % 2 == 1 and len(word) > 2][:100]
+    for r in PUMPED:
+        asked[f"pumped {r}"] = [[2 * i, 2 * i + 1] * r + [2 * j, 0, 1, 2 * j + 1] for i, j in product(range(2), repeat=2)]
+    first, found = theory.FirstLayer("one-hot", 2, DEEPEST), {}
+    for violation in VIOLATIONS:
+        for seed in range(size.seeds):
+            scores, shifts = theory.balanced_scores(2, DEEPEST, np.random.default_rng(seed), violation=violation)
+            told = {
+                name: float(np.mean([theory.attention_prediction(w[:-1], DEEPEST, OPENS, scores, shifts).argmax() == w[-1] for w in some]))
+                for name, some in asked.items()
+            }
+            value = theory.shifted_value(shifts)
+            beta = theory.balance_violation(first, np.eye(first.width), scores, np.vstack([value, -value.sum(axis=0)]))
+            spread = [theory.spread_over(w[:-1], DEEPEST, scores) for w in asked["long"]]
+            found[f"{violation:g}, {seed}"] = {**told, "beta": beta, "spread": float(np.mean(spread))}
+    return found
+
+
 def pictured(size: Size, out: Path, name: str) -> list[Any]:
     """The last layer's attention on the prefix, of two seeds."""
     modules = [Trained(size, out, name, seed).params["net"].module for seed in range(min(2, size.seeds))]
@@ -243,7 +274,7 @@ def names(size: Size) -> list[str]:
 
 def parts(size: Size, out: Path) -> Mapping[str, Callable[[], Any]]:
     """Two settings at a time, seed by seed: of two processes each then has settings of its own to compile. Then what compares seeds."""
-    found: dict[str, Callable[[], Any]] = {"exact": partial(exactly, size)}
+    found: dict[str, Callable[[], Any]] = {"exact": partial(exactly, size), "balanced": partial(balanced, size)}
     for k, seed in product(range(0, size.settings, 2), range(size.seeds)):
         found |= {f"{name}, {seed}": partial(measured, Trained(size, out, name, seed)) for name in names(size)[k : k + 2]}
     found |= {f"variation, {name}": partial(varied, size, out, name) for name in names(size)}

@@ -39,6 +39,7 @@ def tables(results: Results, size: Size) -> dict[str, str]:
     """By place on the page."""
     return {
         "dyck-exact": exact_table(results["exact"]),
+        "dyck-balanced": balanced_table(results["balanced"]),
         "dyck-accuracy": accuracy_table(results, size),
         "dyck-balance": balance_table(results, size),
         "dyck-contrast": contrast_table(results, size),
@@ -59,6 +60,23 @@ def exact_table(found: Mapping[str, float]) -> str:
         *([f"least nats a symbol, {k} kinds", f"{found[f'nats {k}']:.4f}"] for k in (2, 3)),
     ]
     return markdown(["quantity", "value"], rows)
+
+
+def balanced_table(found: Mapping[str, Any]) -> str:
+    """Theorem 2.2.1: balanced attention tells all, at any length, and attention that is not does not."""
+    violations, rows = list(dict.fromkeys(key.split(", ")[0] for key in found)), []
+
+    def of(violation: str, what: str) -> list[float]:
+        return [value[what] for key, value in found.items() if key.split(", ")[0] == violation]
+
+    names = list(next(iter(found.values())))
+    for v in violations:
+        cells = [spread(of(v, name), 3, 1 if name in ("beta", "spread") else 100) for name in names]
+        worse = less(of(v, names[-3]), of(violations[0], names[-3])) if v != violations[0] else ""
+        rows.append([v, *cells, worse])
+    heads = ["violation", "28 symbols: last brackets told, %", "400 to 500: told, %"]
+    heads += [f"behind {name.split()[1]} pairs, %" for name in names if name.startswith("pumped")]
+    return markdown([*heads, "beta", "places attended to, share", "pumped: worse than balanced"], rows)
 
 
 def accuracy_table(results: Results, size: Size) -> str:

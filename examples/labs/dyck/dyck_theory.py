@@ -127,6 +127,66 @@ def uniform_prediction(prefix: Sequence[int], kinds: int, deepest: int, opens: f
     return found
 
 
+def balanced_scores(kinds: int, deepest: int, rng: np.random.Generator, size: float = 1.0, violation: float = 0.0) -> tuple[Array, Array]:
+    """Attention scores that are balanced (Equation 2.47) and else random, and the shifts a of Equation 2.59.
+
+    The score of an opening bracket less that of the one that closes it is a(kind, depth), whatever asks. A violation adds a normal number
+    of that standard deviation to each score of a closing bracket.
+
+    Returns:
+        scores: by key and query, numbered as a one-hot `FirstLayer` places them, the start last.
+        shifts: (kinds, depths).
+    """
+    depths = deepest + 1
+    scores = size * rng.normal(size=(2 * kinds * depths + 1,) * 2)
+    shifts = size * rng.normal(size=(kinds, deepest))
+    for i, d in product(range(kinds), range(1, depths)):
+        scores[(2 * i + 1) * depths + d - 1] = scores[2 * i * depths + d] - shifts[i, d - 1]
+    closing = [(2 * i + 1) * depths + d for i, d in product(range(kinds), range(deepest))]
+    scores[closing] += violation * rng.normal(size=(len(closing), len(scores)))
+    return scores, shifts
+
+
+def shifted_value(shifts: Array) -> Array:
+    """W_V of Equation 2.63, (kinds x depths, keys): an opening bracket adds 1 to its entry, what closes it takes exp(a) away."""
+    kinds, deepest = shifts.shape
+    depths = deepest + 1
+    found = np.zeros((kinds * deepest, 2 * kinds * depths + 1))
+    for i, d in product(range(kinds), range(1, depths)):
+        slot = i * deepest + d - 1
+        found[slot, 2 * i * depths + d], found[slot, (2 * i + 1) * depths + d - 1] = 1, -np.exp(shifts[i, d - 1])
+    return found
+
+
+def attention_prediction(prefix: Sequence[int], deepest: int, opens: float, scores: Array, shifts: Array) -> Array:
+    """p(next bracket | prefix) by one layer of attention behind a one-hot first layer that tells type and depth (Theorem 2.2.1).
+
+    Of an opening bracket the layer's own input tells what closes it. Behind a closing one of depth d the attention's sums at depth d do, in
+    which matched pairs cancel where scores are balanced. The network g reads the kind of the largest.
+    """
+    kinds, depths = len(shifts), deepest + 1
+    depth = np.cumsum([1 - 2 * (b % 2) for b in prefix])
+    at = np.append(len(scores) - 1, np.array(prefix) * depths + depth)
+    weights = np.exp(scores[at, at[-1]] - scores[at, at[-1]].max())
+    read = (shifted_value(shifts)[:, at] @ weights).reshape(kinds, deepest)
+    found, last = np.zeros(2 * kinds), int(depth[-1])
+    opening = 1.0 if last == 0 else 0.0 if last == deepest else opens
+    found[::2] = opening / kinds
+    if last:
+        kind = prefix[-1] // 2 if prefix[-1] % 2 == 0 else int(read[:, last - 1].argmax())
+        found[2 * kind + 1] = 1 - opening
+    return found
+
+
+def spread_over(prefix: Sequence[int], deepest: int, scores: Array) -> float:
+    """exp(entropy) of the last row of attention, divided by its number of places: 1 where it is uniform."""
+    depth = np.cumsum([1 - 2 * (b % 2) for b in prefix])
+    at = np.append(len(scores) - 1, np.array(prefix) * (deepest + 1) + depth)
+    weights = np.exp(scores[at, at[-1]] - scores[at, at[-1]].max())
+    weights /= weights.sum()
+    return float(np.exp(-(weights * np.log(weights)).sum()) / len(weights))
+
+
 def least_nats(kinds: int, deepest: int, opens: float, length: int) -> float:
     """The entropy of prefixes of so many brackets (Definition 2.2.1), by symbol: the least -log p of any model."""
     depth, total = np.eye(deepest + 1)[0], 0.0
