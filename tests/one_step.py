@@ -91,7 +91,7 @@ def advance(case: Case, sampler: str, state: np.ndarray, seed: int, steps: int =
     else:
         start = kernel.init(codes)
     one, count = jnp.asarray(1), jnp.asarray(steps)
-    end, _ = _sample._record(kernel, target, keys, start, jnp.asarray(0), one, count, steps, None, False)
+    end, _ = _sample.record(kernel, target, keys, start, jnp.asarray(0), one, count, steps, None, False)
     return end, np.asarray(end.memory.codes if isinstance(kernel, TemperKernel) else end.codes)
 
 

@@ -27,7 +27,7 @@ from gmlmdsl.evaluate import _objective
 from gmlmdsl.evaluate._host_elimination import HostElimination, factor_tables
 from gmlmdsl.fit import _fit, _inference
 from gmlmdsl.plan import plan_elimination
-from gmlmdsl.sample import _run_kernel as _sample
+from gmlmdsl.sample import _run_chains
 from gmlmdsl.theory import _clusters
 
 CHAINS = 40_000
@@ -139,7 +139,7 @@ def _run(of: Case, sampler: str, codes: np.ndarray, held: np.ndarray | None) -> 
     kernel = derive.build_kernel(of.model.lowered, of.model.sampler(sampler)[1]).kernel
     clamped = None if held is None else jnp.asarray(np.append(held, False))
     target = derive.Target(derive.graph_arrays(of.model.graph), of.model._params(of.params, of.model.lowered), clamped)
-    return _sample.KernelRun(kernel, target, codes, seed=3, draws=1).run().last
+    return _run_chains.KernelRun(kernel, target, codes, seed=3, draws=1).run().last
 
 
 def log_potential_is_right(of: Case) -> Found:
@@ -210,7 +210,7 @@ def draws_are_right(of: Case) -> Found:
     codes = jnp.zeros((of.model.graph.n_cells, 1), jnp.int32)
     kernel = derive.IndependentKernel(c, eqx.filter_jit(lambda p: derive.forward(device, p, codes, c))(params))
     start = np.zeros((of.model.graph.n_cells, CHAINS), np.int32)
-    found = _sample.KernelRun(kernel, derive.Target(device, params, None), start, seed=3, draws=1).run().last
+    found = _run_chains.KernelRun(kernel, derive.Target(device, params, None), start, seed=3, draws=1).run().last
     p = of.oracle.probabilities(of.params)
     return Found(p_value(np.bincount(numbered(of, found), minlength=len(p)), p), LEAST_P, True)
 

@@ -44,6 +44,7 @@ from gmlmdsl.fit import _inference, _prepare
 from gmlmdsl.graph.nodes import CellValue
 from gmlmdsl.plan import _block_tables, _sweep_layout, _tables, _updates
 from gmlmdsl.program import CODES
+from gmlmdsl.sample import _run_chains
 from gmlmdsl.sample import _run_kernel as _sample
 from gmlmdsl.theory import _block_dynamics, _clusters, _estimation, _monte_carlo
 
@@ -255,7 +256,7 @@ MODEL_BUGS = (
     Bug(
         "key reused across chains",
         "keys_of",
-        around(_sample, "keys_of", lambda f, seed, numbers: f(seed, np.zeros_like(numbers))),
+        around(_run_chains, "keys_of", lambda f, seed, numbers: f(seed, np.zeros_like(numbers))),
         partial(chains_are_independent, TWO, "turns"),
     ),
     Bug(

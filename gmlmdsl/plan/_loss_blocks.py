@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._diagnostics import Span, counted
+from .._diagnostics import GmlmError, Span, counted
 from ..graph import FactorGraph, FactorGroup
 from ..masks import AbstractMask
 from ._block_tables import (
@@ -24,7 +24,8 @@ from ._block_tables import (
     size_classes,
     with_gaps,
 )
-from ._plan import plan_block, verify_affordable
+from ._elimination import plan_elimination
+from ._plan import FEW_VALUES, BlockPlan, plan_block, plan_blocks, verify_affordable
 
 Array = np.ndarray
 # Blocks with at most this many joint values are enumerated, so that local statistics are available.
@@ -84,6 +85,31 @@ def support_blocks(graph: FactorGraph, mask: AbstractMask) -> tuple[Array, Array
 def is_large(graph: FactorGraph, blocks: Array) -> bool:
     """Return whether elimination must be considered, because a block has many joint values."""
     return graph.method == "elimination" or block_values(np.append(graph.sizes, 1), blocks).max(initial=0.0) > MOST_LISTED
+
+
+def plan_summed_blocks(graph: FactorGraph, blocks: Array) -> list[BlockPlan]:
+    """Return a plan for each block of a loss, padded with the number of cells.
+
+    A block without a neighbour has the same sum in every row. Elimination computes it once, where
+    an enumeration scores all joint values for each row. Such a block is therefore eliminated even
+    where enumeration costs a single row less.
+    """
+    plans = plan_blocks(graph, blocks)
+    return [_summed_once(graph, b[b < graph.n_cells], p) for b, p in zip(blocks, plans, strict=True)]
+
+
+def _summed_once(graph: FactorGraph, cells: Array, plan: BlockPlan) -> BlockPlan:
+    """Return an elimination in place of an enumeration if no factor joins the block to other cells."""
+    if plan.method != "enumeration" or plan.values <= FEW_VALUES or graph.method is not None:
+        return plan
+    starts, neighbours = graph.neighbours
+    if not all(np.isin(neighbours[starts[c] : starts[c + 1]], cells).all() for c in cells):
+        return plan
+    try:
+        found = plan_elimination(graph, cells, "a block")
+    except GmlmError:
+        return plan
+    return BlockPlan(found.method, len(cells), found.largest, found.flops, found)
 
 
 def plan_loss_blocks(

@@ -105,31 +105,6 @@ def plan_blocks(graph: FactorGraph, blocks: Array, corrected: bool = False) -> l
     return [plan_block(graph, b) for b in blocks]
 
 
-def plan_summed_blocks(graph: FactorGraph, blocks: Array) -> list[BlockPlan]:
-    """Return a plan for each block of a loss, padded with the number of cells.
-
-    A block without a neighbour has the same sum in every row. Elimination computes it once, where
-    an enumeration scores all joint values for each row. Such a block is therefore eliminated even
-    where enumeration costs a single row less.
-    """
-    plans = plan_blocks(graph, blocks)
-    return [_summed_once(graph, b[b < graph.n_cells], p) for b, p in zip(blocks, plans, strict=True)]
-
-
-def _summed_once(graph: FactorGraph, cells: Array, plan: BlockPlan) -> BlockPlan:
-    """Return an elimination in place of an enumeration if no factor joins the block to other cells."""
-    if plan.method != "enumeration" or plan.values <= FEW_VALUES or graph.method is not None:
-        return plan
-    starts, neighbours = graph.neighbours
-    if not all(np.isin(neighbours[starts[c] : starts[c + 1]], cells).all() for c in cells):
-        return plan
-    try:
-        found = plan_elimination(graph, cells, "a block")
-    except GmlmError:
-        return plan
-    return BlockPlan(found.method, len(cells), found.largest, found.flops, found)
-
-
 def is_affordable(plan: BlockPlan, budget: Budget = BUDGET) -> bool:
     """Return whether a plan is within the budget; an elimination always is."""
     return plan.elimination is not None or (plan.values <= budget.values and plan.terms <= budget.terms)

@@ -25,7 +25,8 @@ from ._draw import (
     verify_chains,
     verify_draws,
 )
-from ._run_kernel import Draws, KernelRun
+from ._run_chains import KernelRun
+from ._run_kernel import Draws
 from ._sampled_marginals import SampledMarginals, sampled_marginals
 from ._starts import annealed, random_rows, starts
 from ._stored_draws import stored

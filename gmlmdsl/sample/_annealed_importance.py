@@ -23,7 +23,7 @@ from ..plan import BUDGET, plan_update, verify_held
 from ..program import ir
 from . import limits
 from ._draw import SamplingWarning, masks_in, verify_chains
-from ._run_kernel import filled_up
+from ._run_chains import filled_up
 from ._starts import law_of
 
 Array = np.ndarray

@@ -37,7 +37,8 @@ from ..program import added_let, ir, of_added
 from . import limits
 from ._arviz import to_arviz
 from ._discrete_diagnostics import Diagnosis, diagnose_pieces
-from ._run_kernel import Draws, KernelRun
+from ._run_chains import KernelRun
+from ._run_kernel import Draws
 from ._starts import Annealed, Starts, at_held, starts
 
 Array = np.ndarray

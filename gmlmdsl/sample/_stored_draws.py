@@ -27,7 +27,8 @@ from ..graph import FactorGraph
 from . import limits
 from ._arviz import dated, draw_groups
 from ._draw import ChainRun, PreparedRun, attributes, axes, named_arrays, told, verify_scores
-from ._run_kernel import Draws, KernelRun, Position
+from ._run_chains import KernelRun, Position
+from ._run_kernel import Draws
 from ._stores import AbstractStore, codes_in_pieces, verified_store
 
 Array = np.ndarray

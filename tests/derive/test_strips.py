@@ -15,7 +15,7 @@ from thinned import thinned
 from gmlmdsl import derive
 from gmlmdsl.derive._elimination_kernels import EliminationKernel, ListedEliminationKernel
 from gmlmdsl.plan import _plan, _updates
-from gmlmdsl.sample import _run_kernel as _sample
+from gmlmdsl.sample import _run_chains
 
 pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")
 CHAINS = 40_000
@@ -123,7 +123,7 @@ def reached(of: Case, sampler: str, codes: np.ndarray, held: np.ndarray | None =
     kernel = derive.build_kernel(of.model.lowered, of.model.sampler(sampler)[1]).kernel
     clamped = None if held is None else jnp.asarray(np.append(held, False))
     target = derive.Target(derive.graph_arrays(of.model.graph), of.model._params(of.params, of.model.lowered), clamped)
-    return _sample.KernelRun(kernel, target, codes, seed=3, draws=1).run().last
+    return _run_chains.KernelRun(kernel, target, codes, seed=3, draws=1).run().last
 
 
 @pytest.mark.slow  # strips keep p above; planted bugs' checks clamp cells of other kernels

@@ -15,7 +15,7 @@ from thinned import thinned
 import gmlmdsl as gm
 from gmlmdsl import derive
 from gmlmdsl.sample import _starts
-from gmlmdsl.sample._run_kernel import KernelRun
+from gmlmdsl.sample._run_chains import KernelRun
 
 pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.sample._draw.SamplingWarning")
 

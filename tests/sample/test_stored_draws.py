@@ -20,7 +20,7 @@ import xarray as xr
 import gmlmdsl as gm
 from gmlmdsl.files import SavedStates, _saved_states, alone
 from gmlmdsl.sample import _arviz, _stored_draws, _stores, limits
-from gmlmdsl.sample._run_kernel import Piece
+from gmlmdsl.sample._run_chains import Piece
 
 TEXT = """
 input n : int = 4
