@@ -66,4 +66,4 @@ MIN_EXPECTED_VISITS = 10
 FALSE_ALARM = 0.001  # level of the chi-square test, over all cells together (Bonferroni)
 MOST_SHOWN = 5
 # maximum number of indicator draws held at once, each with several numbers of eight bytes
-DIAGNOSED_AT_ONCE = 1 << 19
+DIAGNOSED_AT_ONCE = 1 << 18
