@@ -9,7 +9,7 @@ OUT    ?= demo-report
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test doubles nightly examples coverage lint format goldens types bench docs site playground figures clean
+.PHONY: help demo check test doubles nightly examples coverage lint format goldens types bench gpu docs site playground figures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -70,6 +70,9 @@ types: $(VENV)/.test  ## pyright
 
 bench: $(VENV)/.test  ## measure speed; a table and JSON
 	$(BIN)/python tests/benchmarks
+
+gpu: $(VENV)/.test  ## ten minutes of an accelerator: answers beside the CPU's, rates, latencies; writes docs/reference/accelerator.md
+	$(BIN)/python tests/gpu_run.py --page docs/reference/accelerator.md
 
 docs: $(VENV)/.test  ## build the generated pages; run every block and check every link
 	$(BIN)/python docs/build_reference.py

@@ -24,6 +24,7 @@ if len(sys.argv) > 2:
     jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=processes, process_id=rank, heartbeat_timeout_seconds=20)
 
 import gmlmdsl as gm  # noqa: E402
+from gmlmdsl.derive import _packed_sweep  # noqa: E402
 from gmlmdsl.evaluate import _objective  # noqa: E402
 
 TEXT = """
@@ -67,6 +68,57 @@ def trained(mesh: jax.sharding.Mesh) -> dict[str, float]:
     }
 
 
+LATTICE = """
+input q : int
+graph G = grid(16, 16, wrap = true)
+model lattice {
+  var x[i in G.nodes] : range(q)
+  param h[a in range(q)]
+  param J[(i, j) in G.edges]
+  factor h[x[i]] for i in G.nodes
+  factor J[i, j] * (x[i] == x[j]) for (i, j) in G.edges
+}
+sampler sweep { update x[i] for i in G.nodes }
+sampler hot { temper(betas = [0.5, 1]) { update x[i] for i in G.nodes } }
+"""
+
+
+def lattices(mesh: jax.sharding.Mesh) -> dict[str, float]:
+    """The shares of codes that differ: lattices whose colours are spread, and their chains too.
+
+    The couplings are equal (two values are packed), have two signs, or are all different (tables).
+    """
+    rng, out = np.random.default_rng(2), {}
+    _packed_sweep.CELLS = 32  # a colour takes several turns on one device
+    both = jax.make_mesh((2, len(mesh.devices.flat) // 2), ("chain", "data"))
+    for name, q, J in (("equal", 2, 0.5), ("signs", 2, 0.5), ("glass", 2, 1.0), ("potts", 3, 0.5)):
+        model = gm.parse(LATTICE, q=q).model()
+        edges = model.graph.parameters[1].size
+        J = {"signs": J * rng.choice([-1, 1], edges), "glass": J * rng.normal(size=edges)}.get(name, np.full(edges, J))
+        params = {"h": np.linspace(0, 0.2, q), "J": J}
+        for sampler in ("sweep", "hot"):
+            options = {"draws": 3, "warmup": 2, "chains": 3, "seed": 3, "progress": False}
+            alone = np.asarray(model.sample(params, sampler, **options)["posterior"]["x"].values)
+            for where, axes in ((mesh, {"cell_axis": "data"}), (both, {"cell_axis": "data", "mesh_axis": "chain"})):
+                with jax.set_mesh(where):
+                    spread = model.sample(params, sampler, **axes, **options)
+                out[f"draws {name} {sampler} {len(axes)}"] = float((alone != np.asarray(spread["posterior"]["x"].values)).mean())
+    return out
+
+
+def refitted(model: gm.Model, x: np.ndarray, mesh: jax.sharding.Mesh) -> dict[str, float]:
+    """The largest relative differences of refits, and of the losses of rows that were left out."""
+    fit = model.fit(x, mask="one", progress=False)
+    runs = {"replicates": lambda **o: fit.bootstrap(3, **o).estimates, "losses of folds": lambda **o: fit.cross_validate(3, **o).losses}
+    out = {}
+    for name, run in runs.items():
+        alone = run(progress=False)
+        with jax.set_mesh(mesh):
+            spread = run(progress=False, mesh_axis="data")
+        out[name] = float(np.abs(alone - spread).max() / np.abs(alone).max())
+    return out
+
+
 def apart(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> float:
     """The largest difference of two dicts of arrays, relative to the largest entry."""
     return max(float(np.abs(a[k] - b[k]).max() / np.abs(a[k]).max()) for k in a)
@@ -108,7 +160,7 @@ def main() -> None:
             spread = model.sample(params, sampler, mesh_axis="data", **options)
         a, b = (np.asarray(d["posterior"]["x"].values) for d in (alone, spread))
         out[f"draws {sampler}"] = float((a != b).mean())
-    print(json.dumps(out | trained(mesh)))
+    print(json.dumps(out | trained(mesh) | lattices(mesh) | refitted(model, x, mesh)))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,19 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
 import pytest
+from jax.sharding import AxisType
 
 import gmlmdsl as gm
+from gmlmdsl.data import hash_of_computation
+from gmlmdsl.derive import Spread, _packed_sweep, build_kernel, over_cells
 
 CHILD = Path(__file__).with_name("mesh_child.py")
 MODEL = "model m { var x[i in range(3)] : bit  param J  factor J * x[i] * x[i + 1] for i in range(2) }\nmask one = subsets(x, size = 1)\n"
@@ -34,8 +42,10 @@ def answer(child: subprocess.Popen[str]) -> dict[str, float]:
 
 def agree(found: dict[str, float]) -> None:
     """Estimates to 1e-9 of the largest (a search that ends elsewhere by rounding), draws to the bit, trainings to 1e-5."""
-    assert {k for k in found if k.startswith("draws")} == {f"draws {s}" for s in ("sweep", "pairs", "hot", "exact")}
-    assert len(found) == 34
+    samplers = ("sweep", "pairs", "hot", "exact")
+    lattices = {f"draws {m} {s} {n}" for m in ("equal", "signs", "glass", "potts") for s in ("sweep", "hot") for n in (1, 2)}
+    assert {k for k in found if k.startswith("draws")} == {f"draws {s}" for s in samplers} | lattices
+    assert len(found) == 52
     for name, off in found.items():
         most = 0 if name.startswith("draws") else 1e-5 if name.endswith("training") else 1e-9
         assert off <= most, (name, off)
@@ -57,9 +67,13 @@ def test_two_processes_give_the_numbers_of_one():
         agree(answer(child))
 
 
+@pytest.mark.usefixtures("standard_promotion")
 def test_an_axis_needs_a_mesh():
     model = gm.parse(MODEL).model()
-    for call in (lambda: model.fit(ROWS, mesh_axis="data"), lambda: model.sample({"J": 0.1}, mesh_axis="data")):
+    fit = model.fit(ROWS, progress=False)
+    calls = [lambda: model.fit(ROWS, mesh_axis="data"), lambda: model.sample({"J": 0.1}, mesh_axis="data")]
+    calls += [lambda: fit.bootstrap(2, mesh_axis="data"), lambda: fit.cross_validate(2, mesh_axis="data")]
+    for call in calls:
         with pytest.raises(gm.GmlmError, match=r"(?s)no mesh is set.*jax\.set_mesh"):
             call()
     with jax.set_mesh(jax.make_mesh((1,), ("data",))), pytest.raises(gm.GmlmError, match=r"(?s)no axis `rows`"):
@@ -77,13 +91,84 @@ def test_a_mesh_of_one_device_changes_nothing():
             assert float(found.standard_errors["J"]) == float(alone.standard_errors["J"])
 
 
+GRID = "graph G = grid(8, 8, wrap = true)  model m { var x[i in G.nodes] : spin  param h  param J[(i, j) in G.edges]  "
+GRID += "factor h * x[i] for i in G.nodes  factor J[i, j] * x[i] * x[j] for (i, j) in G.edges }  sampler s { update x[i] for i in G.nodes }"
+LARGE = """
+import hashlib, json, jax, numpy as np
+import gmlmdsl as gm
+text = "graph G = grid(1024, 1024, wrap = true)  model ising { var x[i in G.nodes] : spin  param J  "
+text += "factor J * x[i] * x[j] for (i, j) in G.edges }  sampler sweep { update x[i] for i in G.nodes }"
+options = {"draws": 2, "warmup": 2, "chains": 2, "seed": 1, "progress": False}
+with jax.set_mesh(jax.make_mesh((jax.device_count(),), ("data",))):
+    draws = gm.parse(text).model().sample({"J": 0.4}, cell_axis="data", **options)
+x = np.asarray(draws["posterior"]["x"].values)
+print(json.dumps({"digest": hashlib.sha256(x.tobytes()).hexdigest(), "moved": float((x[:, 0] != x[:, 1]).mean())}))
+"""
+
+
+def subprocess_of(text: str, devices: int) -> subprocess.Popen[str]:
+    flags = {"NPROC": "32", "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", "JAX_PLATFORMS": "cpu"}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")} | flags
+    return subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+@pytest.mark.slow
+def test_a_large_lattice_has_the_draws_of_one_device():
+    found = [answer(subprocess_of(LARGE, devices)) for devices in (1, 2, 4)]
+    assert found[0]["digest"] == found[1]["digest"] == found[2]["digest"]
+    assert 0.05 < found[0]["moved"] < 0.5
+
+
+def test_only_sweeps_spread_cells():
+    model = gm.parse(MODEL + "\nsampler joint { update x[K] where K ~ one }").model()
+    with jax.set_mesh(jax.make_mesh((1,), ("data",))):
+        for sampler in ("joint", "exact"):
+            with pytest.raises(gm.GmlmError, match=r"(?s)a sweep of single cells, which this sampler has not.*mesh_axis"):
+                model.sample({"J": 0.1}, sampler, cell_axis="data")
+        alone, spread = (model.sample({"J": 0.1}, "s", draws=400, progress=False, **o) for o in ({}, {"cell_axis": "data"}))
+    assert (alone["posterior"]["x"].values == spread["posterior"]["x"].values).all()
+
+
+@pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
+@pytest.mark.parametrize("signs", [False, True])
+def test_colours_of_several_turns_are_drawn_at_once(signs: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_packed_sweep, "CELLS", 8)
+    model = gm.parse(GRID).model()
+    J = np.random.default_rng(0).choice([-0.6, 0.6], 128) if signs else np.full(128, 0.6)
+    params, options = {"h": 0.2, "J": J}, {"draws": 100, "warmup": 5, "chains": 4, "seed": 2, "progress": False}
+    kernel = build_kernel(model.lowered, model.sampler("s")[1], {k: jnp.asarray(v) for k, v in params.items()}, keep=True).kernel
+    assert isinstance(kernel, _packed_sweep.PackedSweepKernel) and kernel.stages[0].cells.shape[1] == 8
+    alone = model.sample(params, "s", **options)
+    with jax.set_mesh(jax.make_mesh((1,), ("data",))):
+        spread = model.sample(params, "s", cell_axis="data", **options)
+    assert (alone["posterior"]["x"].values == spread["posterior"]["x"].values).all()
+
+
+def test_devices_share_a_colour_equally():
+    kernel = build_kernel(gm.parse(MODEL).model().lowered, gm.parse(MODEL).model().sampler("s")[1]).kernel
+    mesh: Any = SimpleNamespace(shape={"data": 3})
+    with pytest.raises(gm.GmlmError, match=r"3 devices do not share the 2 cells of a colour equally"):
+        over_cells(kernel, Spread(mesh, "data"))
+
+
 @pytest.mark.parametrize("more", [{"method": "pcd"}, {"impute": True}, {"optimizer": "adam"}])
 def test_rows_of_other_fits_are_not_spread(more: dict[str, object]):
-    import optax
-
     more = {"optimizer": optax.adam(0.1)} if "optimizer" in more else more
     with jax.set_mesh(jax.make_mesh((1,), ("data",))), pytest.raises(gm.GmlmError, match="rows of a full-batch fit"):
         gm.parse(MODEL).model().fit(ROWS, mesh_axis="data", **more)
+
+
+def test_the_identity_of_a_run_does_not_depend_on_the_mesh():
+    optimizer = optax.adafactor(0.1)
+    weights = {"a": jnp.ones((4, 4))}
+    state = optimizer.init(weights)
+
+    def found() -> str:
+        return hash_of_computation(lambda w, s: optimizer.update(w, s, w), weights, state)
+
+    alone = found()
+    with jax.set_mesh(jax.make_mesh((1,), ("data",), axis_types=(AxisType.Auto,))):
+        assert found() == alone
 
 
 def test_a_traced_call_goes_on_under_a_mesh():

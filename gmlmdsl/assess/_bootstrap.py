@@ -16,6 +16,7 @@ import numpy as np
 from .._diagnostics import counted, duration, fail, whole_number
 from .._progress import shows_progress, tracked
 from ..data import generator, verified_seed, verified_weights
+from ..derive import spread_over
 from ..evaluate import LEVEL, entry_names, init_params, unflatten, verified_quantile
 from ..fit import Evidence, Refit, Reweighted, verify_spread, without_interval
 from ..graph import FactorGraph
@@ -143,7 +144,9 @@ class Bootstrap:
         return low, high
 
 
-def bootstrap(made: FitRecord, replications: int, seed: int, max_seconds: float, progress: bool | None) -> Bootstrap:
+def bootstrap(
+    made: FitRecord, replications: int, seed: int, max_seconds: float, progress: bool | None, mesh_axis: str | None = None
+) -> Bootstrap:
     """Refit to resampled rows; see `Fit.bootstrap`.
 
     Args:
@@ -152,6 +155,7 @@ def bootstrap(made: FitRecord, replications: int, seed: int, max_seconds: float,
         seed: the seed of the rows.
         max_seconds: the maximum expected run time in seconds.
         progress: whether a progress bar is shown.
+        mesh_axis: the axis of the ambient mesh over which rows are spread, or None.
     """
     verified_seed(seed)
     replications = whole_number("replications", replications, 2)
@@ -159,7 +163,8 @@ def bootstrap(made: FitRecord, replications: int, seed: int, max_seconds: float,
     verify_held(16 * replications, f"{replications:,} replications", "fewer `replications=`")
     shares, importance = row_shares(made.evidence)
     times = (generator(seed, r).multinomial(round(shares.sum()), shares / shares.sum()) for r in range(replications))
-    found = refitted(made, (t * importance for t in times), replications, "bootstrap", max_seconds, progress)
+    refits = made, (t * importance for t in times), replications, "bootstrap", max_seconds, progress
+    found = refitted(*refits, mesh_axis)
     held = without_interval(made.graph, made.meta["fixed"], made.params)
     return Bootstrap(found.estimates, made.flat(made.params).astype(float), found.failed, found.seconds, made.graph, held, made.level)
 
@@ -179,7 +184,15 @@ class Refits:
     seconds: float
 
 
-def refitted(made: FitRecord, weights: Iterable[Array], count: int, what: str, max_seconds: float, progress: bool | None) -> Refits:
+def refitted(
+    made: FitRecord,
+    weights: Iterable[Array],
+    count: int,
+    what: str,
+    max_seconds: float,
+    progress: bool | None,
+    mesh_axis: str | None = None,
+) -> Refits:
     """Refit to the same rows under other weights.
 
     Args:
@@ -189,6 +202,7 @@ def refitted(made: FitRecord, weights: Iterable[Array], count: int, what: str, m
         what: the title of the progress bar.
         max_seconds: the maximum expected run time in seconds.
         progress: whether a progress bar is shown.
+        mesh_axis: the axis of the ambient mesh over which rows are spread, or None.
 
     Raises:
         GmlmError: E507 for `max_seconds`, E546 with the cost if it is above that.
@@ -196,7 +210,8 @@ def refitted(made: FitRecord, weights: Iterable[Array], count: int, what: str, m
     if not isinstance(max_seconds, int | float) or not max_seconds > 0:
         raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
     started, found, failed = time.perf_counter(), [], 0
-    refit, drawn = Reweighted(made.evidence, refit_start(made)), iter(weights)
+    spread = None if mesh_axis is None else spread_over(mesh_axis)
+    refit, drawn = Reweighted(made.evidence, refit_start(made), spread), iter(weights)
     for _ in tracked(range(count), f"{what}, {counted(count, 'refit')}", shows_progress(progress)):
         began = time.perf_counter()
         estimate = refit(next(drawn))

@@ -171,6 +171,7 @@ def cross_validate(
     given: Given | None,
     n_masks: int | str | None,
     progress: bool | None,
+    mesh_axis: str | None = None,
 ) -> CrossValidation:
     """Return the losses of each row under a fit to the other folds.
 
@@ -189,7 +190,8 @@ def cross_validate(
         training = weighted_mean(rows.losses(params), w)
         for k in tracked(range(folds), counted(folds, "fold"), shows_progress(progress)):
             out = place == k
-            options = dataclasses.replace(own.options, weights=np.where(out, 0.0, w), progress=False)
+            others = np.where(out, 0.0, w)
+            options = dataclasses.replace(own.options, weights=others, progress=False, mesh_axis=mesh_axis)
             found = refit(own.lowered, own.mask, own.codes, options)
             held = {name: on_device(v) for name, v in found.params.items()}
             losses[out] = rows.losses(held)[out]

@@ -15,6 +15,7 @@ from .._diagnostics import GmlmError
 from . import _fit_options as o
 from ._check_files import check_files
 from ._console import show_error, stdin_text, stop
+from ._processes import Coordinator, Processes, Rank, several
 
 
 class Commands(TyperGroup):
@@ -78,6 +79,16 @@ MaskName = Annotated[
     typer.Option("--mask", "-m", metavar="NAME", help="The mask; may be left out where the model has one.", rich_help_panel=o.PROGRAM),
 ]
 SamplerName = Annotated[str | None, typer.Option("--sampler", "-s", metavar="NAME", help="The sampler; not needed where there is one.")]
+DrawnBy = Annotated[
+    str | None,
+    typer.Option(
+        "--sampler",
+        "-s",
+        metavar="NAME",
+        help="Not needed where there is one; `exact`: independent draws, if affordable.",
+        rich_help_panel=o.PROGRAM,
+    ),
+]
 MOST_SEED = (1 << 64) - 1  # `data/_keys.py` defines the same limit, but loads JAX.
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=MOST_SEED, help="Everything random follows from it.")]
 Rows = Annotated[
@@ -327,6 +338,9 @@ def fit(
     ] = None,
     report: ReportFile = None,
     allow_python: AllowPython = False,
+    processes: Processes = 1,
+    coordinator: Coordinator = None,
+    rank: Rank = None,
 ) -> None:
     """Fit a model to data under a mask: estimates with standard errors, and what must be said about them.
 
@@ -340,22 +354,15 @@ def fit(
     reading = Reading(columns, where or (), missing or (), header, weights, identity, focus, unknown_letters, **dropped)
     how: dict[str, Any] = {"n_masks": n_masks, "max_steps": max_steps, "gaps": gaps.value, "seed": seed, "allow_python": allow_python}
     how |= {"starts": starts, "level": level}
-    run_fit(FitRequest(file, data, mask, model, inputs or [], arrays, reading, rows=rows, out=out, report=report, **how))
+    with several(processes, coordinator, rank) as here:
+        files = {"out": here.written(out), "report": here.written(report)}
+        run_fit(FitRequest(file, data, mask, model, inputs or [], arrays, reading, rows=rows, **files, mesh_axis=here.axis, **how))
 
 
 @app.command(rich_help_panel=MODELS)
 def sample(
     file: FittedFile,
-    sampler: Annotated[
-        str | None,
-        typer.Option(
-            "--sampler",
-            "-s",
-            metavar="NAME",
-            help="Not needed where there is one; `exact`: independent draws, if affordable.",
-            rich_help_panel=o.PROGRAM,
-        ),
-    ] = None,
+    sampler: DrawnBy = None,
     model: ModelName = None,
     params: ParamsFile = None,
     inputs: Inputs = None,
@@ -383,13 +390,18 @@ def sample(
     ] = None,
     report: ReportFile = None,
     allow_python: AllowPython = False,
+    processes: Processes = 1,
+    coordinator: Coordinator = None,
+    rank: Rank = None,
 ) -> None:
     """Sample from a fitted model, or from a model with given parameters: ArviZ summary and warnings."""
     from ._model_source import ModelSource
     from ._show import SampleRequest, run_sample
 
     source = ModelSource(file, model, params, inputs or [], arrays, allow_python)
-    run_sample(SampleRequest(source, sampler, draws, warmup, chains, thin, seed, clamp or [], rows, out, report, prompt, store))
+    with several(processes, coordinator, rank) as here:
+        files = here.written(out), here.written(report), prompt, here.written(store), here.axis
+        run_sample(SampleRequest(source, sampler, draws, warmup, chains, thin, seed, clamp or [], rows, *files))
 
 
 @app.command(rich_help_panel=MODELS)

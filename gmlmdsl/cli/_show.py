@@ -49,6 +49,7 @@ class FitRequest:
     gaps: str = "sum"
     starts: int = 1
     level: float | None = None
+    mesh_axis: str | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class SampleRequest:
     report: Path | None
     prompt: Path | None
     store: Path | None
+    mesh_axis: str | None = None
 
     def counts(self, strings: bool) -> dict[str, int | None]:
         """Return the numbers of draws, warm-up steps and chains, with the defaults of chains.
@@ -104,7 +106,7 @@ def run_fit(request: FitRequest) -> None:
     _warn_outside_samplers(program)
     mask = pick(request.mask, _owned(program.checked.masks, name), f"mask of model `{name}`", "mask")
     model = program.model(name)
-    options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "max_steps": request.max_steps}
+    options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "max_steps": request.max_steps, "mesh_axis": request.mesh_axis}
     if model.graph.network is None:
         options |= {"gaps": request.gaps, "starts": request.starts, "level": request.level}
     elif request.report is not None:
@@ -208,6 +210,7 @@ def run_sample(request: SampleRequest) -> None:
     if decodes and not strings and request.report is not None:
         help_ = "leave `--report` out; `--out` saves tokens and scores"
         raise fail("E507", f"a report looks at chains, and sampler `{sampler}` decodes", help=help_)
+    spread = _spread_chains(model, sampler, strings, request)
     if request.store is not None and (decodes or model.graph.network is not None):
         message = "`--store` takes chains of a model without a network, and independent draws"
         raise fail("E507", message, help="save the draws at the end: `--out`")
@@ -219,7 +222,7 @@ def run_sample(request: SampleRequest) -> None:
     with warnings.catch_warnings(record=True) as caught, _as_options(request.prompt, model):
         warnings.simplefilter("always")
         given = {"thin": request.thin, "seed": request.seed, "clamp": clamp}
-        idata = model.sample(params, sampler, **counts, **given, **prompts)
+        idata = model.sample(params, sampler, **counts, **given, **prompts, **spread)
     many = "strings" if strings else f"{counts['chains']} chains of {counts['draws']} draws"
     print(f"{many} from `{model.name}` by sampler `{sampler}`, {duration(time.perf_counter() - started)}")
     shown = show_strings if strings else show_decodes
@@ -242,6 +245,23 @@ def run_sample(request: SampleRequest) -> None:
 
         made = guided_report(model, idata) if strings else sample_report(model, idata, clamp=clamp)
         print(f"wrote {made.save(request.report)}")
+
+
+def _spread_chains(model: Model, sampler: str, strings: bool, request: SampleRequest) -> dict[str, Any]:
+    """Return the arguments of `sample` that spread chains over processes.
+
+    Raises:
+        GmlmError: E507 for draws that one process makes.
+    """
+    if request.mesh_axis is None:
+        return {}
+    if request.store is not None:
+        raise fail("E507", "`--store` is written by one process", help="leave `--processes` out, or take `--out`")
+    if strings or model.graph.network is not None:
+        what = "strings" if strings else "from a network"
+        message = f"`--processes` spreads chains of joint models; sampler `{sampler}` draws {what}"
+        raise fail("E507", message, help="leave it out")
+    return {"mesh_axis": request.mesh_axis}
 
 
 def _verify_outputs(request: SampleRequest) -> None:

@@ -13,6 +13,7 @@ import typer
 
 from . import _translation_options as o
 from ._commands import TRANSLATORS, AllowPython, Arrays, AsJson, Inputs, MaskName, ModelName, app
+from ._processes import Coordinator, Processes, Rank, several
 
 
 @app.command(rich_help_panel=TRANSLATORS)
@@ -48,6 +49,9 @@ def train(
     seed: o.Seed = 0,
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew, whatever checkpoints the folder holds.")] = False,
     allow_python: AllowPython = False,
+    processes: Processes = 1,
+    coordinator: Coordinator = None,
+    rank: Rank = None,
 ) -> None:
     """Train a translator on parallel text: what the file says is what is trained, teacher or student.
 
@@ -57,28 +61,15 @@ def train(
     from ..translation import Recipe, Texts
     from ._translation_show import TrainRequest, run_train
 
-    recipe = Recipe(
-        steps=steps,
-        batch_size=batch_size,
-        optimizer=optimizer,
-        learning_rate=learning_rate,
-        warmup=warmup,
-        label_smoothing=label_smoothing,
-        ema=ema,
-        average_last=average_last,
-        accumulate=accumulate,
-        precision=precision,
-        evaluate_every=evaluate_every,
-        patience=patience,
-        save_every=save_every,
-        seed=seed,
-        buckets=o.widths(buckets),
-        start_from=start_from,
-    )
-    texts = Texts(tuple(text), tuple(validation or ()), limit=limit, reverse=reverse)
-    run_train(
-        TrainRequest(file, inputs or [], arrays, allow_python, model, mask, sampler, vocabulary, languages, restart), recipe, texts, out
-    )
+    data: dict[str, Any] = {"batch_size": batch_size, "accumulate": accumulate, "buckets": o.widths(buckets), "seed": seed}
+    rule: dict[str, Any] = {"optimizer": optimizer, "learning_rate": learning_rate, "warmup": warmup, "precision": precision}
+    means: dict[str, Any] = {"label_smoothing": label_smoothing, "ema": ema, "average_last": average_last}
+    looks: dict[str, Any] = {"evaluate_every": evaluate_every, "patience": patience, "save_every": save_every}
+    recipe = Recipe(steps, **data, **rule, **means, **looks, start_from=start_from)
+    program = file, inputs or [], arrays, allow_python, model, mask, sampler, vocabulary, languages
+    with several(processes, coordinator, rank) as here:
+        texts = Texts(tuple(text), tuple(validation or ()), limit=limit, reverse=reverse)
+        run_train(TrainRequest(*program, restart, here.axis), recipe, texts, here.written(out) or out)
 
 
 @app.command(rich_help_panel=TRANSLATORS)

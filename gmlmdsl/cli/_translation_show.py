@@ -43,6 +43,7 @@ class TrainRequest(ProgramRequest):
     vocabulary: Path | None
     languages: str
     restart: bool
+    mesh_axis: str | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,7 @@ def run_train(request: TrainRequest, recipe: Recipe, texts: Texts, out: Path) ->
         direction_of(request.languages, texts.reverse),
         not request.restart,
         request.allow_python,
+        mesh_axis=request.mesh_axis,
     )
     done = train_translator(job, note)
     print(done.fit)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from .._types import ArrayLike
 
@@ -41,9 +42,11 @@ def hash_of_text(text: str) -> str:
 def hash_of_computation(function: Callable[..., PyTree], *arguments: PyTree) -> str:
     """Return the hash of the computation of a function of arrays, including its constants.
 
-    Addresses of functions differ between processes and are left out.
+    Addresses of functions differ between processes and are left out. The ambient mesh is left out
+    too: a run may be resumed on another number of devices.
     """
-    found = jax.make_jaxpr(function)(*arguments)
+    with jax.set_mesh(Mesh(np.empty((), object), ())):
+        found = jax.make_jaxpr(function)(*arguments)
     return hash_of_text(re.sub(r"0x[0-9a-f]+", "", str(found))) + hash_of_arrays(found.consts)
 
 

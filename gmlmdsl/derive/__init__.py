@@ -38,11 +38,12 @@ from ._listing import listed_rows
 from ._loss import DrawnLoss, ExactLoss, as_listed, drawn_loss, exact_loss
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import noisy_mask, random_ranks
-from ._mesh import Spread, spread_over
+from ._mesh import Spread, of_all, of_first, spread_over
 from ._network import NetworkGraph, NetworkLoss, Networks, cell_tables, fixed_loss, negative_log, network_graph
 from ._network import encode as encode_rows
 from ._network_transitions import NetworkTransitions
 from ._oracle import OracleGraph, StartKernel, oracle_graph
+from ._packed_sweep import over_cells
 from ._picks import accepted, exponential, levels_of, pick_token, token_words, whole_below
 from ._prefix_oracle import PrefixMachine, PrefixOracle, PrefixState, finite, prefix_machine
 from ._random import Words, fold, fold_apart, keys_on_host, words_apart

@@ -34,6 +34,16 @@ class Spread:
         """The number of devices along the axis."""
         return self.mesh.shape[self.axis]
 
+    @property
+    def several(self) -> bool:
+        """Whether the devices belong to several processes."""
+        return len({device.process_index for device in self.mesh.devices.flat}) > 1
+
+    @property
+    def writes(self) -> bool:
+        """Whether this process writes files: of several processes only the first one does."""
+        return jax.process_index() == 0
+
     def filled(self, count: int) -> int:
         """Return a number of rows or chains that the devices share equally, at least `count`."""
         return count + -count % self.devices
@@ -53,6 +63,21 @@ class Spread:
         """Return random keys, one for each chain, on the devices."""
         words = self.put(np.asarray(jax.random.key_data(keys)), 0)
         return jax.random.wrap_key_data(words, impl=jax.random.key_impl(keys))
+
+
+def of_first(content: bytes) -> bytes:
+    """Return the bytes of the first process, in all processes that call this together."""
+    from jax.experimental.multihost_utils import broadcast_one_to_all
+
+    room = np.zeros(int(broadcast_one_to_all(np.int32(len(content)))), np.uint8)
+    return np.asarray(broadcast_one_to_all(np.frombuffer(content, np.uint8) if jax.process_index() == 0 else room)).tobytes()
+
+
+def of_all(number: int) -> list[int]:
+    """Return the numbers of all processes that call this together, by rank."""
+    from jax.experimental.multihost_utils import process_allgather
+
+    return np.ravel(process_allgather(np.int32(number))).tolist()
 
 
 def spread_over(axis: object) -> Spread:

@@ -30,10 +30,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
 
+from .._diagnostics import fail
 from ..plan import BITS, Packing
 from ._arrays import float_type, on_device
 from ._kernel import AbstractKernel, Info, State, Target, free
 from ._loop import INSIDE
+from ._mesh import Spread
 from ._random import behind_each, fold, hashed
 from ._tabled_sweep import TabledSweepKernel
 
@@ -48,7 +50,9 @@ Packed = UInt32[Array, "slots words"]
 class PackedTurns(eqx.Module):
     """Cells that are redrawn at once, for each of successive turns.
 
-    The last axis of `slots` and `opposed` is that of the neighbours.
+    The last axis of `slots` and `opposed` is that of the neighbours. Cells that are spread over
+    devices are redrawn in larger turns, each of which stands for `parts` turns of one device: their
+    random fractions are different.
     """
 
     cells: Int[Array, "turns blocks"]
@@ -59,6 +63,23 @@ class PackedTurns(eqx.Module):
     kinds: UInt32[Array, "turns classes blocks"] | None
     start: int = eqx.field(static=True)
     padded: bool = eqx.field(static=True)
+    parts: int = eqx.field(static=True, default=1)
+
+    def over(self, spread: Spread, colours: int) -> PackedTurns:
+        """Return one turn for each colour, with its cells over an axis of a mesh."""
+        parts = self.cells.shape[0] // colours
+
+        def joined(a: Array) -> Array:
+            b = np.asarray(a).reshape(colours, -1, *a.shape[2:])
+            return spread.put(b, 1)
+
+        kinds = None
+        if self.kinds is not None:
+            classes = self.kinds.shape[1]
+            b = np.asarray(self.kinds).reshape(colours, parts, classes, -1).swapaxes(1, 2)
+            kinds = spread.put(b.reshape(colours, classes, -1))
+        opposed = None if self.opposed is None else joined(self.opposed)
+        return PackedTurns(joined(self.cells), joined(self.slots), opposed, kinds, self.start, self.padded, parts)
 
 
 class PackedState(NamedTuple):
@@ -96,6 +117,12 @@ class PackedSweepKernel(AbstractKernel):
     def held(self, cells: int) -> float:
         most = max((s.cells.shape[1] for s in self.stages), default=0)
         return (2 * cells + most * self.digits.shape[1]) * 4 / LANES
+
+    def over(self, spread: Spread) -> PackedSweepKernel:
+        """Return the kernel with the cells of each colour over an axis of a mesh."""
+        plain = self.plain.over(spread)
+        pairs = zip(self.stages, plain.stages, strict=True)
+        return replace(self, plain=plain, stages=tuple(s.over(spread, p.cells.shape[0]) for s, p in pairs))
 
     def prepared(self, target: Target) -> PackedSweepKernel:
         # a step reads `plain` only at another temperature
@@ -151,7 +178,9 @@ class PackedSweepKernel(AbstractKernel):
             words = [held.at[turn.slots[:, d]].get(**INSIDE) for d in range(turn.slots.shape[1])]
             # the barrier makes XLA read the words once and not for every digit
             words = jax.lax.optimization_barrier(words)
-            rare = drawn_words(partial(self.combined, turn, words), self.digits, last, keys, number * n)
+            fraction = jnp.broadcast_to(last, (*last.shape[:2], n // stage.parts, last.shape[3]))
+            fraction = last[:, 0] if stage.parts == 1 else fraction.reshape(len(last), n, -1)
+            rare = drawn_words(partial(self.combined, turn, words), self.digits, fraction, keys, number * n)
             new = rare ^ read_digit(self.combined(turn, words), self.usual)
             if stage.padded or target.clamped is not None:
                 old = jax.lax.dynamic_slice_in_dim(held, first, n)
@@ -159,7 +188,8 @@ class PackedSweepKernel(AbstractKernel):
             return jax.lax.dynamic_update_slice_in_dim(held, new, first, axis=0), None
 
         turns = stage.cells.shape[0]
-        last = below_behind(keys, turns, self.rest)
+        last = below_behind(keys, turns * stage.parts, self.rest)
+        last = last.reshape(-1, stage.parts, *last.shape[1:]).swapaxes(1, 2)[:, :, :, None]
         return jax.lax.scan(one, held, (jnp.arange(turns, dtype=jnp.int32), stage, last))[0]
 
     def combined(self, turn: PackedTurns, words: list[Array]) -> list[UInt32[Array, "blocks words"]]:
@@ -177,6 +207,24 @@ class PackedSweepKernel(AbstractKernel):
             found = [f & c for f in found for c in counts]
             start += degree
         return found
+
+
+def over_cells(kernel: AbstractKernel, spread: Spread) -> AbstractKernel:
+    """Return a kernel whose sweeps have the cells of each colour over an axis of a mesh.
+
+    Draws are those of one device, to the bit.
+
+    Raises:
+        GmlmError: E507 for a kernel without a sweep of single cells, or a colour that the devices
+            do not share equally.
+    """
+    sweeps = PackedSweepKernel, TabledSweepKernel
+    parts, tree = jax.tree.flatten(kernel, is_leaf=lambda part: isinstance(part, sweeps))
+    spread_out = [part.over(spread) if isinstance(part, sweeps) else part for part in parts]
+    if all(a is b for a, b in zip(parts, spread_out, strict=True)):
+        message = "`cell_axis=` spreads the colours of a sweep of single cells, which this sampler has not"
+        raise fail("E507", message, help="`update x[i] for i in ..` is such a sweep; `mesh_axis=` spreads chains")
+    return jax.tree.unflatten(tree, spread_out)
 
 
 def counted(words: Sequence[Array], whole: Array) -> list[Array]:
@@ -213,11 +261,12 @@ def drawn_words(
     Args:
         combined: returns the chains of each combination.
         digits: the digits of the probabilities.
-        last: the chains whose remainder after all digits is below that of the probability.
+        last: the chains whose remainder after all digits is below that of the probability, for all
+            cells or for each; shape (combinations, 1 or blocks, words).
         keys: a key for each word of chains.
         first: the number of the first cell.
     """
-    start = read_digit(combined(), last[:, None])
+    start = read_digit(combined(), last)
     cell = (first.astype(jnp.uint32) + jnp.arange(start.shape[0], dtype=jnp.uint32))[:, None]
 
     def some(k: Array, below: Array) -> Array:

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from .._diagnostics import fail
 from ..graph import FactorGraph
 from ..plan import Exceptions, FactorTable, ScoreForm, SweepTables, TabledColours, block_arrays, every_entry, score_form
 from ._arrays import Blocks, Graph, float_type, on_device
@@ -26,6 +27,7 @@ from ._conditional import pick_of_few, pick_value, tempered
 from ._energy import MOST_UNROLLED, Codes, scores_in_turn
 from ._kernel import AbstractKernel, Info, State, Target, free
 from ._loop import INSIDE
+from ._mesh import Spread
 from ._picks import levels_of, pick_of_weights
 from ._random import Words, behind, fold, made_apart, words
 
@@ -148,6 +150,21 @@ class TabledSweepKernel(AbstractKernel):
         scores = max((s.blocks * (s.values + 1) for s in self.stages), default=0)
         width = max((m.shape[-1] for s in self.stages for m in s.places.matrices), default=1)
         return float(scores + self.by_product * cells * (width - 1)) * float_type().itemsize
+
+    def over(self, spread: Spread) -> TabledSweepKernel:
+        """Return the kernel with the cells of each colour over an axis of a mesh.
+
+        All devices hold the whole state. Each draws its cells of a colour, and XLA gathers what
+        was drawn, once for each colour.
+
+        Raises:
+            GmlmError: E507 for a colour that the devices do not share equally.
+        """
+        for blocks in (s.blocks for s in self.stages):
+            if blocks % spread.devices:
+                message = f"{spread.devices} devices do not share the {blocks:,} cells of a colour equally"
+                raise fail("E507", message, help="take a number of devices that divides them")
+        return replace(self, stages=jax.tree.map(lambda a: spread.put(np.asarray(a), 1), self.stages))
 
     def prepared(self, target: Target) -> TabledSweepKernel:
         if self.scorings is not None:

@@ -13,11 +13,13 @@ ENDED = 128 + signal.SIGTERM  # The exit status of a process that SIGTERM ended.
 
 
 @contextmanager
-def asked_to_end(listens: bool) -> Iterator[Callable[[], bool]]:
+def asked_to_end(listens: bool, of_all: Callable[[int], list[int]] | None = None) -> Iterator[Callable[[], bool]]:
     """Note SIGTERM and Ctrl-C within the block, and end the process after the block.
 
-    The context manager yields a function that returns whether a signal has arrived. A second Ctrl-C
-    ends the process at once. The signal handlers stay unchanged in three cases:
+    The context manager yields a function that returns whether a signal has arrived. `of_all`
+    returns the numbers of several processes; they call the function together, and it returns
+    whether a signal has arrived at any of them. A second Ctrl-C ends the process at once. The signal handlers stay
+    unchanged in three cases:
 
     - `listens` is false;
     - the signal is ignored;
@@ -37,10 +39,15 @@ def asked_to_end(listens: bool) -> Iterator[Callable[[], bool]]:
         if number == signal.SIGINT and not again:
             print("what was done is being saved; Ctrl-C again ends at once", file=sys.stderr)
 
+    def arrived() -> bool:
+        if of_all is not None:
+            asked.extend(number for number in of_all(asked[0] if asked else 0) if number and not asked)
+        return bool(asked)
+
     for number in before:
         signal.signal(number, note)
     try:
-        yield lambda: bool(asked)
+        yield arrived
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..derive import on_device
+from ..derive import Spread, on_device
 from ..evaluate import Objective, has_kinks, is_convex
 from ..graph import FactorGraph
 from ._fit import fit_model, start_of, verified_rows
@@ -56,20 +56,22 @@ class Reweighted:
     Args:
         evidence: the rows and options of the fit.
         start: the values at which each fit starts.
+        spread: the axis of a mesh over which rows are spread, or None.
 
     A fit that needs more than the minimiser of an objective of fixed rows (drawn cells, a kink, a
     bound, minibatches, masks that vary with rows) is a usual fit.
     """
 
-    def __init__(self, evidence: Evidence, start: Mapping[str, Array]):
-        self.evidence = evidence
+    def __init__(self, evidence: Evidence, start: Mapping[str, Array], spread: Spread | None = None):
+        self.evidence, self.spread = evidence, spread
         self.options = dataclasses.replace(evidence.options, init=start, progress=False, asks_data_alone=False)
         self.place: Array | None = None
         self._quick = self._prepared(evidence) if _is_plain(evidence) else None
 
     def __call__(self, weights: Array) -> Refit:
         """Return the fit under weights of shape (rows,)."""
-        options = dataclasses.replace(self.options, weights=weights)
+        axis = None if self.spread is None else self.spread.axis
+        options = dataclasses.replace(self.options, weights=weights, mesh_axis=axis)
         if self._quick is None:
             found = fit_model(self.evidence.lowered, self.evidence.mask, self.evidence.codes, options)
             return Refit(found.params, found.status.code, found.status.separated, found.status.undetermined)
@@ -98,7 +100,8 @@ class Reweighted:
                 if distinct.shape[1] <= FEW * codes.shape[1]:
                     codes, self.place = distinct, place.ravel()
                     weights = np.bincount(self.place, weights, codes.shape[1])
-            found = make_objective(lowered.graph, mask, codes, weights, start, fixed, dataclasses.replace(options, weights=None))
+            plain = dataclasses.replace(options, weights=None)
+            found = make_objective(lowered.graph, mask, codes, weights, start, fixed, plain, spread=self.spread)
             if found.imputed is not None:
                 return None
             objective = found.objective
@@ -119,8 +122,9 @@ class Reweighted:
         dtype = objective.weights.dtype
         each = np.pad(own[prepared.columns], (0, objective.weights.shape[0] - len(prepared.columns)))
         lacking = None if objective.gap_weights is None else on_device(own[prepared.summed].astype(dtype))
+        placed = on_device if self.spread is None else self.spread.put
         return dataclasses.replace(
-            objective, weights=on_device(each.astype(dtype)), scale=on_device(np.asarray(total, dtype)), gap_weights=lacking
+            objective, weights=placed(each.astype(dtype)), scale=on_device(np.asarray(total, dtype)), gap_weights=lacking
         )
 
     def _judged(self, objective: Objective, params: Any, outcome: Outcome, options: FitOptions) -> Status:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._progress import shows_progress, waiting
 from .._types import ArrayLike, Given, Missing, Rows
+from ..derive import under_automatic_mesh
 from ..evaluate import Estimate, bits_per_cell
 from ..fit import FitRecord
 
@@ -62,7 +63,16 @@ class Fit(FitRecord):
 
         return contrast(self, parts, errors)
 
-    def bootstrap(self, replications: int = 200, seed: int = 0, *, max_seconds: float = 3600.0, progress: bool | None = None) -> Bootstrap:
+    @under_automatic_mesh
+    def bootstrap(
+        self,
+        replications: int = 200,
+        seed: int = 0,
+        *,
+        max_seconds: float = 3600.0,
+        progress: bool | None = None,
+        mesh_axis: str | None = None,
+    ) -> Bootstrap:
         """Refit to rows drawn with replacement, as a check of the standard errors.
 
         All replications share one compiled program, and each starts at the estimate, scaled by the
@@ -79,6 +89,8 @@ class Fit(FitRecord):
                 take longer.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
+            mesh_axis: an axis of the ambient mesh of devices, over which the rows of each refit are
+                spread, as in `Model.fit`.
 
         Returns:
             A `Bootstrap` with estimates, standard errors, percentile intervals, and the number of
@@ -92,7 +104,7 @@ class Fit(FitRecord):
         """
         from ..assess import bootstrap
 
-        return bootstrap(self, replications, seed, max_seconds, progress)
+        return bootstrap(self, replications, seed, max_seconds, progress, mesh_axis)
 
     def profile(self, along: Any = None, points: int = 13, *, probability: float | None = None, progress: bool | None = None) -> Profile:
         """Profile the objective along one direction d.
@@ -277,6 +289,7 @@ class Fit(FitRecord):
 
         return score(self, x, weights, mask, missing, given, groups, n_masks)
 
+    @under_automatic_mesh
     def cross_validate(
         self,
         folds: int = 10,
@@ -291,6 +304,7 @@ class Fit(FitRecord):
         given: Given | None = None,
         n_masks: int | None = None,
         progress: bool | None = None,
+        mesh_axis: str | None = None,
     ) -> CrossValidation:
         """Return the loss of each row under a fit to the other folds.
 
@@ -310,6 +324,8 @@ class Fit(FitRecord):
             n_masks: the number of masks of the scoring mask, see `Model.fit`.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
+            mesh_axis: an axis of the ambient mesh of devices, over which the rows of each fit are
+                spread, as in `Model.fit`.
 
         Returns:
             A `CrossValidation` with held-out losses, their mean and its standard error.
@@ -323,7 +339,7 @@ class Fit(FitRecord):
         from ..assess import cross_validate
 
         options = {"mask": mask, "groups": groups, "strata": strata, "x": x, "weights": weights, "missing": missing, "given": given}
-        return cross_validate(self, folds, seed, n_masks=n_masks, progress=progress, **options)
+        return cross_validate(self, folds, seed, n_masks=n_masks, progress=progress, mesh_axis=mesh_axis, **options)
 
     def bits_per_cell(
         self,

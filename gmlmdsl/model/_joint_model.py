@@ -988,6 +988,7 @@ class JointModel(Model):
         prompt: Prompt | None = None,
         oracle: Oracle | None = None,
         mesh_axis: str | None = None,
+        cell_axis: str | None = None,
         store: str | os.PathLike[str] | None = None,
     ) -> Any:
         """Run many chains of a sampler in one compiled scan, or draw strings by a guided sampler.
@@ -1029,6 +1030,10 @@ class JointModel(Model):
             oracle: for guided samplers, a `gm.Oracle` that draws in the model's place.
             mesh_axis: an axis of the ambient mesh of devices over which chains are spread, as in
                 `fit`. The draws are those of one device.
+            cell_axis: an axis of the ambient mesh over which the cells of each colour are spread,
+                for sweeps of single cells over large graphs. Each device holds all codes, draws its
+                share of a colour, and receives the other cells of the colour. The draws are those
+                of one device.
             store: a file whose name ends in .nc (netCDF) or .zarr (Zarr). Draws go to this file as
                 they are drawn, in bounded memory, and are read from it when they are used. The
                 file appears when all draws are in it. Until then a folder `<store>.unfinished`
@@ -1055,6 +1060,7 @@ class JointModel(Model):
         if checked is not None and checked.call is not None and not decodes:
             stated = {"thin": thin != 1, "clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
             stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws, "mesh_axis": mesh_axis is not None}
+            stated |= {"cell_axis": cell_axis is not None}
             stated |= {"store": store is not None}
             return self._draw_strings(
                 lowered, checked, checked.call, params, GuidedOptions(checked.name, prompt, draws, chains), seed, oracle, stated
@@ -1066,7 +1072,8 @@ class JointModel(Model):
         draws, warmup, chains = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))
         name = sampler if checked is None else checked.name
         assert name is not None
-        options = SampleOptions(name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress, mesh_axis, store)
+        places = mesh_axis, cell_axis, store
+        options = SampleOptions(name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress, *places)
         if checked is None:
             prepared = prepare_exact(lowered, self._counted, self._known(params, lowered), options)
         else:

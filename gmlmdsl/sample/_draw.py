@@ -65,6 +65,7 @@ class SampleOptions:
     keep_draws: bool
     progress: bool | None
     mesh_axis: str | None = None
+    cell_axis: str | None = None
     store: str | os.PathLike[str] | None = None
 
 
@@ -175,6 +176,7 @@ def prepare_chains(
         planned, body = derive.Planned(kernel, ("`sweep of single cells`",)), ()
     else:
         planned, body = derive.build_kernel(lowered, sampler, params, keep=True), sampler.body
+    planned = replace(planned, kernel=_over_cells(planned.kernel, options))
     observe, anneal = (
         observables(lowered, params, options.observe),
         options.init.steps if isinstance(options.init, Annealed) else 0,
@@ -226,6 +228,7 @@ def prepare_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Ar
     held = kept.clamped(options.clamp)
     device = derive.graph_arrays(whole)
     kernel, line = independent_kernel(kept, device, params, held)
+    kernel = _over_cells(kernel, options)
     observe, options = (
         observables(lowered, params, options.observe),
         replace(options, warmup=0, thin=1),
@@ -382,6 +385,13 @@ def _words(begun: Starts, init: Rows | None) -> str:
         "own": "the sampler's own",
     }[begun.how]
     return f"{words}, then {init.steps} annealing steps" if isinstance(init, Annealed) else words
+
+
+def _over_cells(kernel: derive.AbstractKernel, options: SampleOptions) -> derive.AbstractKernel:
+    """Return the kernel, with the cells of its colours spread if that is requested."""
+    if options.cell_axis is None:
+        return kernel
+    return derive.over_cells(kernel, derive.spread_over(options.cell_axis))
 
 
 def verified_options(options: SampleOptions) -> SampleOptions:

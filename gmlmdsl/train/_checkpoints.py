@@ -13,11 +13,15 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
 
 from .._diagnostics import GmlmError, fail
 from .._optional import need
 from .._types import JsonObject
+from ..derive import Spread, fetched, of_first, on_device
 from ..files import differing, reading, write_whole
 
 if TYPE_CHECKING:
@@ -38,11 +42,16 @@ class Checkpoints:
         folder: the folder of the checkpoints, which is created.
         identity: everything that the run depends on, by part. Restoring a checkpoint of another run
             raises an error.
+        spread: the axis of a mesh over which the run is spread, or None. Of several processes only
+            the first one uses the folder, and the others start from what it restores.
     """
 
-    def __init__(self, folder: str | Path, identity: Mapping[str, str]):
-        self.folder, self.identity = Path(folder).absolute(), dict(identity)
+    def __init__(self, folder: str | Path, identity: Mapping[str, str], spread: Spread | None = None):
+        self.folder, self.identity, self.spread = Path(folder).absolute(), dict(identity), spread
+        self.writes = spread is None or spread.writes
         self.ocp = need("orbax.checkpoint", "checkpoints need orbax-checkpoint", '"gmlmdsl[train]"')
+        if not self.writes:
+            return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -58,11 +67,15 @@ class Checkpoints:
         Raises:
             GmlmError: E560 if the checkpoint cannot be written; the earlier ones stay.
         """
+        if self.spread is not None:
+            state = jax.tree.map(fetched, state)
+        if not self.writes:
+            return
         place = self._place(step)
         try:
             if place.exists():
                 shutil.rmtree(place)
-            with self.ocp.StandardCheckpointer() as writer:
+            with self._checkpointer() as writer:
                 writer.save(place, state)
                 writer.wait_until_finished()
             manifest = {"step": step, "run": self.identity, "files": _hashes(place), "notes": notes}
@@ -92,6 +105,16 @@ class Checkpoints:
         Raises:
             GmlmError: E752 if the folder contains another run, E753 if files are damaged.
         """
+        if self.spread is None or not self.spread.several:
+            return self._restored(like)
+        from jax.experimental.multihost_utils import broadcast_one_to_all
+
+        empty = [np.zeros(a.shape, a.dtype) for a in like]
+        step, leaves, notes = (self._restored(empty) if self.writes else None) or (0, empty, {})
+        step, notes = json.loads(of_first(json.dumps([step, notes]).encode()))
+        return (step, [on_device(fetched(a)) for a in broadcast_one_to_all(leaves)], notes) if step else None
+
+    def _restored(self, like: PyTree) -> tuple[int, PyTree, JsonObject] | None:
         found = self.steps()
         if not found:
             return None
@@ -112,12 +135,21 @@ class Checkpoints:
         if here != files:
             wrong = sorted(k for k in {*files, *here} if files.get(k) != here.get(k))
             raise self._damaged(step, f"`{wrong[0]}` does not match its hash")
-        with self.ocp.StandardCheckpointer() as reader:
+        with self._checkpointer() as reader:
             state = reader.restore(self._place(step), like)
         return step, state, manifest["notes"]
 
+    def _checkpointer(self) -> Any:
+        """Return Orbax's checkpointer, which must not wait for processes that do not write."""
+        if self.spread is None or not self.spread.several:
+            return self.ocp.StandardCheckpointer()
+        alone = self.ocp.options.MultiprocessingOptions(primary_host=0, active_processes={0}, barrier_sync_key_prefix="gmlmdsl")
+        return self.ocp.StandardCheckpointer(multiprocessing_options=alone)
+
     def clear(self) -> None:
         """Remove all checkpoints of the folder."""
+        if not self.writes:
+            return
         for step in self.steps():
             self._manifest(step).unlink()
             shutil.rmtree(self._place(step), ignore_errors=True)

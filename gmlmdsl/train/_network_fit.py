@@ -18,7 +18,7 @@ from .._diagnostics import counted, duration, fail, no_attribute, only
 from .._progress import shows_progress
 from .._types import ArrayLike, Given, JsonObject, Missing, ParamsLike, Rows
 from ..data import NetworkRows, bound_to_rows, network_rows, random_key, verified_weights
-from ..derive import NetworkLoss, Spread, spread_over
+from ..derive import NetworkLoss, spread_over
 from ..evaluate import Estimate, bits_per_cell, mask_loss, verified_count, verified_params, verified_probes, verify_known
 from ..files import write_whole
 from ..fit import (
@@ -86,7 +86,7 @@ def fit_network(
     t = verified_training(options.method)
     options = replace(options, method=t)
     verify_schedule(t, options.optimizer)
-    spread = _spread(options)
+    spread = None if options.mesh_axis is None else spread_over(options.mesh_axis)
     n_masks = verified_count(options.n_masks)
     verify_held(4.0 * lowered.graph.n_random * min(n_masks, 10**18) * t.batch_size, "the masks of a batch", "a smaller `n_masks=`")
     rows = network_rows(lowered, x, options.missing, given)
@@ -119,21 +119,6 @@ def fit_network(
     show = shows_progress(options.progress)
     found = train(network, loss, batches, per_batch, check, t, options.optimizer, options.seed, show, stated, others, spread)
     return found, rows.n_rows
-
-
-def _spread(options: NetworkOptions) -> Spread | None:
-    """Return the axis of the mesh over which the rows of a batch are spread.
-
-    Raises:
-        GmlmError: E507 unless the devices share a batch equally.
-    """
-    if options.mesh_axis is None:
-        return None
-    spread, size = spread_over(options.mesh_axis), options.method.batch_size
-    if size % spread.devices:
-        message = f"{spread.devices} devices do not share batches of {size} rows equally"
-        raise fail("E507", message, help=f"`gm.Training(batch_size={spread.filled(size)})`")
-    return spread
 
 
 def _losses_of_validation(lowered: Lowered, check: Batches | None, n_masks: int, t: Training) -> dict[str, NetworkLoss]:

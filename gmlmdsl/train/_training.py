@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +26,7 @@ import optax
 from .._diagnostics import fail
 from .._types import JsonObject
 from ..data import random_key
-from ..derive import NetworkLoss, Spread, bounded_jit, fetched, on_device
+from ..derive import NetworkLoss, Spread, bounded_jit, fetched, of_all, on_device
 from ..files import alone, asked_to_end
 from ..fit import Training, accumulated, default_optimizer, learning_rate_at, measured_every, save_points, saved_every
 from ._batches import Batch, Batches
@@ -136,11 +136,11 @@ def train(
     penalty = penalty_of(t)
     computes = verified_penalty(penalty, network, batches)
     if t.checkpoint is not None:
-        store = Checkpoints(t.checkpoint, run_identity(identity, optimizer, scheduled, t, batches, check, state, seed, computes))
-    with nullcontext() if store is None else alone(store.folder):
+        store = Checkpoints(t.checkpoint, run_identity(identity, optimizer, scheduled, t, batches, check, state, seed, computes), spread)
+    with nullcontext() if store is None or not store.writes else alone(store.folder):
         if store is not None:
             first, state, progress = _resumed(store, state, t, progress)
-        log = TrainingLog(t.log, first)
+        log = TrainingLog(t.log, first, spread is None or spread.writes)
         rate = t if scheduled else None
         of_run = loss, batches, np.asarray(per_batch, np.float32), check, t, optimizer, fixed, seed
         run = _Run(*of_run, store, log, progress, penalty, others, rate, spread)
@@ -201,7 +201,7 @@ class _Run:
         self.sound = self.latest = first, self.kept(state, first)
         if self.stops():  # The resumed run had already ended.
             return self.returned(state)
-        with TrainingBar(t.steps, first, len(self.batches.used), show) as bar, asked_to_end(self.store is not None) as ends:
+        with TrainingBar(t.steps, first, len(self.batches.used), show) as bar, self.asks() as ends:
             for step, batch in self.order(first):
                 bar.begins(batch.width)
                 state, values = self.update(state, batch, step)
@@ -209,7 +209,10 @@ class _Run:
                 p.cells += int((batch.codes[: batch.width] >= 0).sum(where=batch.weights[None] > 0))
                 done = step + 1
                 saves, measures = self.due(done)
-                saves |= ends()
+                # Several processes agree on the end, which costs a message.
+                looks = saves or done % NOTED == 0 or self.spread is None or not self.spread.several
+                ending = self.store is not None and looks and ends()
+                saves |= ending
                 if done % NOTED == 0 or done == t.steps or saves or measures:
                     self.look(waiting)
                     p.seconds = before + time.perf_counter() - started
@@ -226,10 +229,15 @@ class _Run:
                     self.store.save(done, jax.tree.leaves(state), p.notes())
                 if self.stops():
                     break
-                if saves and ends():
+                if ending:
                     print(f"stopped after {done:,} of {t.steps:,} batches, which are saved: the same call goes on there", file=sys.stderr)
                     break
         return self.returned(state)
+
+    def asks(self) -> AbstractContextManager[Callable[[], bool]]:
+        """Return the context in which signals end the run, in all of its processes."""
+        several = self.spread is not None and self.spread.several
+        return asked_to_end(self.store is not None, of_all if several else None)
 
     def note(self, state: TrainState, done: int) -> None:
         """Write a line of the log and call the callback, if there is one of them."""
@@ -331,8 +339,8 @@ class _Run:
         """Perform one step."""
         key = jax.random.fold_in(jax.random.fold_in(random_key(self.seed), STEPS), step)
         data = (*(batch[:4] if self.spread is None else spread_rows(self.spread, batch)), self.per_batch)
-        loss = _sized(self.loss, batch.width)
-        return _update(loss, self.optimizer, self.fixed, state, data, key, self.t.precision, self.share(step), self.penalty)
+        loss, share = _sized(self.loss, batch.width), self.share(step)
+        return _update(loss, self.optimizer, self.fixed, state, data, key, self.t.precision, share, self.penalty, len(batch.weights))
 
     def share(self, step: int) -> Array | None:
         """Return the share of the weights after `step` in their running average.
@@ -382,9 +390,15 @@ class _Run:
 
 
 def spread_rows(spread: Spread, batch: Batch) -> tuple[jax.Array, tuple[jax.Array, ...], tuple[jax.Array, ...], jax.Array]:
-    """Return the codes, given data, lengths and weights of a batch, with its rows over an axis of a mesh."""
-    given, lengths = (tuple(spread.put(np.asarray(a), 0) for a in arrays) for arrays in (batch.given, batch.lengths))
-    return spread.put(np.asarray(batch.codes)), given, lengths, spread.put(np.asarray(batch.weights))
+    """Return the codes, given data, lengths and weights of a batch, over an axis of a mesh.
+
+    Rows of weight 0 fill the batch up, so that the devices share it equally.
+    """
+    count = len(batch.weights)
+    rows = np.minimum(np.arange(spread.filled(count)), count - 1)
+    given, lengths = (tuple(spread.put(np.asarray(a)[rows], 0) for a in arrays) for arrays in (batch.given, batch.lengths))
+    weights = np.where(np.arange(len(rows)) < count, np.asarray(batch.weights)[rows], np.float32(0))
+    return spread.put(np.asarray(batch.codes)[:, rows]), given, lengths, spread.put(weights)
 
 
 def _finite(network: AbstractNetwork) -> bool:
@@ -422,27 +436,27 @@ def evaluated(loss: NetworkLoss, network: AbstractNetwork, rows: Batches, seed: 
 
 
 def _rows(
-    loss: NetworkLoss, network: AbstractNetwork, batch: PyTree, key: jax.Array, precision: str, dropout: bool
+    loss: NetworkLoss, network: AbstractNetwork, batch: PyTree, key: jax.Array, precision: str, dropout: bool, n: int
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Return four sums over rows: weighted losses, hidden cells, length losses, and weights.
 
-    The numbers of hidden cells and the length losses are weighted too.
+    The numbers of hidden cells and the length losses are weighted too. `n` is the number of rows
+    without those that fill a batch up for several devices.
     """
     if precision == "bfloat16":
         network = jax.tree.map(lambda a: a.astype(jnp.bfloat16) if eqx.is_inexact_array(a) else a, network)
     codes, given, lengths, weights = batch
-    n = weights.shape[0]
-    keys, strata = jax.random.split(key, n), None
+    keys, strata = jax.random.split(key, weights.shape[0]), None
     if loss.mask.is_stratified:  # The passes of a sampler are stratified over the rows of a batch.
         first = jax.random.uniform(jax.random.fold_in(key, n))
-        strata = (jnp.arange(n, dtype=first.dtype) + first) / n
+        strata = (jnp.minimum(jnp.arange(weights.shape[0], dtype=first.dtype), n - 1) + first) / n
     found, sizes, length = loss.rows({loss.label: network}, codes, given, lengths, keys, dropout, strata)
     return (weights * found).sum(), (weights * sizes).sum(), (weights * length).sum(), weights.sum()
 
 
 @bounded_jit
 def _sums(loss: NetworkLoss, network: AbstractNetwork, batch: PyTree, key: jax.Array, precision: str) -> jax.Array:
-    return jnp.stack(_rows(loss, network, batch, key, precision, False))
+    return jnp.stack(_rows(loss, network, batch, key, precision, False, batch[3].shape[0]))
 
 
 @bounded_jit
@@ -456,14 +470,15 @@ def _update(
     precision: str,
     share: np.ndarray | jax.Array | None,
     penalty: Penalty | None,
+    rows: int,
 ) -> tuple[TrainState, tuple[jax.Array, jax.Array, jax.Array]]:
     def objective(trainable: PyTree) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         network = eqx.combine(trainable, fixed)
-        total, sizes, length, weight = _rows(loss, network, batch[:4], key, precision, True)
-        cells, rows = batch[4]
+        total, sizes, length, weight = _rows(loss, network, batch[:4], key, precision, True, rows)
+        cells, weighted = batch[4]
         shown = total / jnp.maximum(sizes, 1e-9), length / jnp.maximum(weight, 1e-9)
         added = 0 if penalty is None else penalty.value(trainable, network, batch[:4], key)
-        return total / cells + network.length_weight * length / rows + added, shown
+        return total / cells + network.length_weight * length / weighted + added, shown
 
     gradient, values = jax.grad(objective, has_aux=True)(state.network)
     updates, inner = optimizer.update(gradient, state.optimizer, state.network)

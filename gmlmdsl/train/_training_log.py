@@ -17,14 +17,15 @@ class TrainingLog:
         path: the file.
         first: the step at which the run resumes. Later lines, which an interrupted run left, are
             removed.
+        writes: whether this process writes the file; of several processes only one does.
 
     Raises:
         GmlmError: E560 for a file that cannot be written or that is not such a log.
     """
 
-    def __init__(self, path: str | Path | None, first: int):
-        self.path = None if path is None else Path(path)
-        if self.path is not None and self.path.exists():
+    def __init__(self, path: str | Path | None, first: int, writes: bool = True):
+        self.path, self.writes = None if path is None else Path(path), writes
+        if writes and self.path is not None and self.path.exists():
             self._cut(self.path, first)
 
     def _cut(self, path: Path, first: int) -> None:
@@ -46,7 +47,7 @@ class TrainingLog:
         Raises:
             GmlmError: E560 if the line cannot be written.
         """
-        if self.path is None:
+        if self.path is None or not self.writes:
             return
         try:
             with self.path.open("a", encoding="utf-8") as file:

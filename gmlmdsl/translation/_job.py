@@ -49,6 +49,7 @@ class TrainJob:
         allow_python: whether a network `python("package.module:Class")` may import and run that
             class.
         progress: whether to show a bar; None shows one if a person watches.
+        mesh_axis: as in `Model.fit`: an axis of the ambient mesh over which batches are spread.
     """
 
     checked: Program
@@ -64,6 +65,7 @@ class TrainJob:
     resume: bool = True
     allow_python: bool = False
     progress: bool | None = None
+    mesh_axis: str | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ def _trained(
         log=log,
         resume=job.resume,
         progress=job.progress,
+        mesh_axis=job.mesh_axis,
         tell=tell,
     )
     # These files are written after training, which raises an error in a folder of another run, so

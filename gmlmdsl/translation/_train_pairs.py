@@ -166,6 +166,7 @@ def train_pairs(
     resume: bool = True,
     progress: bool | None = None,
     start: Start | None = None,
+    mesh_axis: str | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> NetworkFit:
     """Train a translation model on pairs of sentences.
@@ -183,6 +184,7 @@ def train_pairs(
         progress: whether to show a bar; None shows one if a person watches.
         start: a network from which the initial weights of all layers that agree are taken. None
             selects that of the recipe, if it names one.
+        mesh_axis: as in `Model.fit`.
         tell: a function that is called with a line about the initial weights.
 
     Raises:
@@ -217,6 +219,7 @@ def train_pairs(
         optimizer=recipe.transformation(),
         progress=progress,
         method=recipe.training(check, checkpoint, log, resume),
+        mesh_axis=mesh_axis,
     )
     if fit.reason == "diverged":
         help = "take a lower `--learning-rate` or a longer `--warmup`"
