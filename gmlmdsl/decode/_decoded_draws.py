@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail
-from .._types import JsonObject
+from .._types import DrawsLike, JsonObject
 from ..data import decode
 from ..graph import FactorGraph
 from ..sample import ChainRun, Draws, SampleOptions, label, to_arviz
@@ -126,7 +126,7 @@ def labelled_decodes(
     provenance: JsonObject,
     kept: tuple[str, ...],
     end: int | None,
-) -> Draws:
+) -> DrawsLike:
     """Return decodes with names, as the object of the installed ArviZ.
 
     Args:
@@ -176,7 +176,7 @@ def _attributes(graph: FactorGraph, provenance: JsonObject) -> JsonObject:
 
 def labelled_chains(
     graph: FactorGraph, parts: list[Part], work: Work, planned: Planned, options: SampleOptions, provenance: JsonObject
-) -> Draws:
+) -> DrawsLike:
     """Return chains with names, as the object of the installed ArviZ.
 
     The chains of one row are labelled like those of every model. The chains of many rows have an

@@ -16,12 +16,12 @@ import numpy as np
 from .. import derive
 from .._diagnostics import GmlmError, fail, truth, unknown
 from .._progress import DrawsBar, shows_progress
-from .._types import Clamp, Given, JsonObject, ObserveLike, Rows
+from .._types import Clamp, DrawsLike, Given, JsonObject, ObserveLike, Rows
 from ..data import generator, keys_of, random_key
 from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel, State, bounded_jit
 from ..graph import FactorGraph, Lowered, lower_let
 from ..program import ir
-from ..sample import Draws, KernelRun, SampleOptions, observables, verified_options, verify_chains, verify_draws
+from ..sample import KernelRun, SampleOptions, observables, verified_options, verify_chains, verify_draws
 from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, length_scores, longest, trimmed, work_of
 from ._decoded_draws import DecodedPart, Decodes, Part, decodes_of, labelled_chains, labelled_decodes
 
@@ -39,7 +39,7 @@ MOST_DRAWS = 64  # draws per compiled call: the progress bar moves between calls
 
 def draw_rows(
     lowered: Lowered, sampler: ir.Sampler, params: Networks, options: SampleOptions, more: Decoding, provenance: JsonObject
-) -> Draws:
+) -> DrawsLike:
     """Return draws of all rows as the object of the installed ArviZ.
 
     Args:

@@ -99,7 +99,10 @@ def _masked(quick: bool) -> list[Figure]:
     ratios = (("visits", "bernoulli", "goal: at most 1.05"), ("visits", "plain", "goal: at most 1.1"), ("bernoulli", "plain", ""))
     return [
         *(figure("networks", f"step under {n}" if n != "plain" else "step by hand", words, t, "s") for n, t in times.items()),
-        *(figure("networks", f"{a} / {b}", words, [x / y for x, y in zip(times[a], times[b], strict=True)], "ratio", g) for a, b, g in ratios),
+        *(
+            figure("networks", f"{a} / {b}", words, [x / y for x, y in zip(times[a], times[b], strict=True)], "ratio", g)
+            for a, b, g in ratios
+        ),
     ]
 
 

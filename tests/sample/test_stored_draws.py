@@ -411,7 +411,7 @@ limits.WRITTEN_AT_ONCE, limits.CALL_SECONDS, _saved_states.SAVED_EVERY = 100_000
 text = "graph G = grid(40, 40)  model m { var x[i in G.nodes] : spin  param J  factor J * x[i] * x[j] for (i, j) in G.edges }"
 text += "  sampler sweep { update x[i] for i in G.nodes }"
 store = {"store": sys.argv[1]} if len(sys.argv) > 1 else {}
-draws = gm.parse(text).model().sample({"J": 0.3}, "sweep", draws=4000, warmup=2000, thin=4, chains=4, progress=False, **store)
+draws = gm.parse(text).model().sample({"J": 0.3}, "sweep", draws=1500, warmup=1000, thin=4, chains=4, progress=False, **store)
 import hashlib
 print(hashlib.sha256(draws["posterior"]["x"].values.tobytes()).hexdigest(), hashlib.sha256(draws["sample_stats"]["lp"].values.tobytes()).hexdigest())
 """
@@ -422,17 +422,16 @@ print(hashlib.sha256(draws["posterior"]["x"].values.tobytes()).hexdigest(), hash
 def test_kill_at_random_moments_loses_no_bit(ending: str, tmp_path: Path):
     wanted = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True).stdout
     path, moments, kills = tmp_path / f"draws{ending}", random.Random(0), 0
-    for _ in range(200):
-        child = subprocess.Popen([sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, text=True)
+    for _ in range(5):
+        child = subprocess.Popen([sys.executable, "-c", CHILD, str(path)], stdout=subprocess.DEVNULL)
         folder, begun = path.with_name(path.name + ".unfinished"), time.monotonic()
         while child.poll() is None and not states(folder) and time.monotonic() - begun < 100:
             time.sleep(0.01)
-        time.sleep(moments.uniform(0, 1.5))
-        if child.poll() is not None:
-            break
+        time.sleep(moments.uniform(0, 0.7))
+        kills += child.poll() is None
         child.kill()
         child.wait()
-        kills += 1
-    assert child.communicate()[0] == wanted
-    assert kills > 3
+    last = subprocess.run([sys.executable, "-c", CHILD, str(path)], capture_output=True, text=True, check=True)
+    assert last.stdout == wanted
+    assert kills > 1
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
