@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from .. import derive
-from .._diagnostics import GmlmAttributeError, is_one_of, only
+from .._diagnostics import GmlmAttributeError, fail, is_one_of, only
 from .._types import AnyArray, ArrayLike, Clamp, Given, Missing, ObserveLike, Prompt, Rows
 from ..data import verified_seed, verify_untraced_leaves
 from ..decode import Decodes, Decoding, RowDecoder, decoding, length_coverage, row_decoder
@@ -400,6 +400,8 @@ class ConditionalModel(Model):
         _, checked = self.sampler(sampler)
         known = self._known(params, checked)
         if form is not None:
+            if not callable(form):
+                raise fail("E507", f"decoder: `form` is a function of a network, got {type(form).__name__}")
             known[self._form.label] = form(known[self._form.label])
         return row_decoder(self.lowered, checked, known)
 

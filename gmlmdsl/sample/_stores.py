@@ -216,7 +216,10 @@ def verified_store(path: object) -> tuple[Path, type[AbstractStore]]:
     Raises:
         GmlmError: E560 for a path that cannot be written, E561 if a package is not installed.
     """
-    named = Path(os.path.realpath(as_path(path, "E560")))
+    try:
+        named = Path(os.path.realpath(as_path(path, "E560")))
+    except ValueError:
+        raise fail("E560", f"cannot write {path!a}: no file has this name") from None
     if named.suffix not in STORES:
         raise fail("E560", f"cannot write {named}: the name of a file of draws must end in .nc or .zarr")
     if not named.parent.is_dir():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import counted, fail, only, truth, whole_number
+from .._diagnostics import counted, fail, is_one_of, only, truth, whole_number
 from .._types import ArrayLike, JsonObject
 from ..decode import CodeRows, Decoding, RowDecoder
 from ..decode import drop_repeats as without_repeats
@@ -146,7 +146,7 @@ class Translator:
         vocabulary.verify(self.pair.size, f"model `{model.name}`")
         self.sampler = sampler
         self.precision = precision
-        if precision != FLOAT32:
+        if not is_one_of(precision, (FLOAT32,)):
             verify_precision(precision, self.network)
             self.precision = fastest(self.network) if precision == AUTO else precision
         self._decoders: dict[str, tuple[JsonObject, RowDecoder]] = {}
@@ -281,7 +281,7 @@ class Translator:
         source = self.vocabulary.rows([list(parts[k].pieces[j]) for k, j in places], self.pair.cells[0])
         clamp = None if prefix is None else self._prefixes(prefix, [j == 0 for _, j in places])
         found = self.decode(
-            source,
+            CodeRows((source,)),
             sampler=o.sampler,
             clamp=clamp,
             init=None if drafts is None else self._drafts([drafts[k] for k, _ in places], [first + k + 1 for k, _ in places]),
@@ -290,7 +290,6 @@ class Translator:
             rows=np.array([(first + k) * PARTS + j for k, j in places]),
             candidates=o.n_best > 1,
             trace=o.trace,
-            verified=True,
         )
         at = iter(self._texts(found, o, np.zeros(len(places), int) if clamp is None else (clamp >= 0).sum(axis=1)))
         return [joined([next(at) for _ in part.pieces], part) for part in parts]
@@ -365,12 +364,12 @@ class Translator:
         rows: ArrayLike | None = None,
         candidates: bool = False,
         trace: bool = False,
-        verified: bool = False,
     ) -> Decoded:
         """Decode rows of subword tokens.
 
         Args:
-            source: shape (rows, source cells), -1 after the end mark.
+            source: shape (rows, source cells), -1 after the end mark; or `CodeRows`, whose codes are
+                not verified.
             sampler: the name of a sampler, see `sampler_named`.
             clamp: fixed subword tokens, shape (rows, target cells), -1 for free cells.
             init: drafts, shape (rows, target cells).
@@ -380,13 +379,11 @@ class Translator:
                 None selects 0, 1, 2, ..
             candidates: whether all candidates are kept.
             trace: whether the subword tokens after each pass are kept.
-            verified: whether the source has the type int32 and only codes of the vocabulary, as
-                `Vocabulary.rows` returns them, so that nothing need be verified.
 
         Raises:
             GmlmError: for arguments that the sampler does not accept.
         """
-        given = CodeRows((source,)) if verified else {self.pair.source: source}
+        given = source if isinstance(source, CodeRows) else {self.pair.source: source}
         found = self.decoder(sampler).decode(
             seed,
             None if clamp is None else {self.pair.target: clamp},

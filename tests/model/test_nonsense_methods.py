@@ -34,6 +34,7 @@ AT = {"params": {"h": 0.1, "J": 0.2}}
 MODELS: dict[str, dict[str, Any]] = {
     "annealed_log_partition": AT | {"betas": 2, "chains": 2},
     "approximation_gap": AT | {"method": "belief-propagation", "siblings": 1, "cells": 2, "warmup": 1},
+    "bridge_log_partition": AT | {"betas": 2, "draws": 2, "warmup": 1, "chains": 2},
     "compile": {},
     "distribution": AT,
     "effects": AT | {"wildtype": X[0]},
@@ -50,6 +51,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "map": AT,
     "marginals": AT,
     "mask": {},
+    "mock": {},
     "next_symbol": AT | {"prefix": X[:, :1]},
     "numpyro_kernel": {},
     "positions": {"variable": "x"},

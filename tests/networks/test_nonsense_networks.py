@@ -43,6 +43,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "attention": {"x": X} | GIVEN,
     "compile": {},
     "decode": {"sampler": "refine"} | GIVEN,
+    "decoder": {"sampler": "refine"},
     "fit": {"x": X, "mask": "half", "max_steps": 2} | GIVEN,
     "init_params": {},
     "length_coverage": {"x": X, "top": (1,)} | GIVEN,
@@ -50,6 +51,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "log_prob_bound": {"x": X, "sampler": "any", "draws": 1} | GIVEN,
     "loss": {"x": X, "mask": "half", "n_masks": 2, "key": 1} | GIVEN,
     "mask": {"name": "whole"},
+    "mock": {},
     "positions": {"variable": "x"},
     "predict": {"x": X, "hidden": np.array([True, False, True])} | GIVEN,
     "sample": {"sampler": "refine", "draws": 2, "chains": 2} | GIVEN,
@@ -133,6 +135,8 @@ def translator() -> gm.Translator:
 
 TRANSLATORS: dict[str, dict[str, Any]] = {
     "decode": {"source": [[4, 5, 1]]},
+    "decoder": {},
+    "in_precision": {"precision": "float32"},
     "is_autoregressive": {},
     "sampler_named": {},
     "stream": {"lines": ["one two"]},

@@ -127,9 +127,9 @@ def test_what_would_take_too_much_is_refused_before_it_starts(name: str, fit: gm
 def test_draws_that_are_not_kept_may_be_many_more():
     kernel = derive.single_site_sweep(model().graph)
     with pytest.raises(gm.GmlmError, match="`keep_draws=False`") as caught:
-        verify_draws(kernel, 2000, 2, 4, 200_000, True)
+        verify_draws(kernel, 2000, 2, 4, 2_000_000, True)
     assert caught.value.codes == ("E601",)
-    verify_draws(kernel, 2000, 2, 4, 200_000, False)
+    verify_draws(kernel, 2000, 2, 4, 2_000_000, False)
     verify_chains(kernel, 2000, 1000, 10**6)
 
 

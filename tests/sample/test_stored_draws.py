@@ -182,8 +182,16 @@ def test_a_run_that_was_cut_off_at_its_end_draws_nothing_again(model, tmp_path, 
     assert_equal(drawn(model, store=tmp_path / "draws.nc"), wanted)
 
 
+@pytest.fixture
+def heard():
+    """A process that does not ignore Ctrl-C, as one in the background of a shell does."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_run_after_its_state_is_saved(model, number, tmp_path, monkeypatch):
+def test_a_signal_ends_a_run_after_its_state_is_saved(model, number, heard, tmp_path, monkeypatch):
     path, write = tmp_path / "draws.nc", _stored_draws._write
     monkeypatch.setattr(_saved_states, "SAVED_EVERY", 1e9)
 
