@@ -373,7 +373,8 @@ def _product_scores(scoring: Scoring, seen: Float[Array, "slots_x_width chains"]
 def _list_scores(turn: Turn, codes: Codes, how: Reading) -> Scores:
     """Return the sum over neighbours, one kind after another, or the product of weights."""
     constant = turn.scoring.constant
-    scores = _apart(jnp.broadcast_to(constant[..., None], (*constant.shape, codes.shape[1])), how.written)
+    blocks = turn.lists[0].slots.shape[0] if turn.lists else constant.shape[0]  # Equal blocks may share one constant.
+    scores = _apart(jnp.broadcast_to(constant[..., None], (blocks, constant.shape[1], codes.shape[1])), how.written)
     join = jnp.multiply if how.weighed else jnp.add
     for matrix, lists, exceptions in zip(turn.scoring.matrices, turn.lists, how.exceptions, strict=True):
 

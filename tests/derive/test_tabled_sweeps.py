@@ -337,3 +337,21 @@ def test_a_cell_has_no_value_that_only_others_of_its_colour_have():
     assert len(kernel.stages) == 1
     codes = step(kernel, target, jax.random.split(jax.random.key(2), CHAINS), kernel.init(jnp.zeros((2, CHAINS), jnp.int32)))[0].codes
     np.testing.assert_array_equal(np.asarray(codes).max(axis=1), [2, 3])
+
+
+def test_equal_cells_of_many_neighbours_share_their_constant():
+    """Three cells, each beside 121 others, more than are written out: one constant serves all three."""
+    text = "model hubs { var x[i in range(121)] : spin var y[k in range(3)] : range(4) param J "
+    text += "factor J * x[i] * y[k] for i in range(121), k in range(3) } sampler both { update y[k] for k in range(3) }"
+    model = gm.parse(text).model()
+    graph, (layout,) = model.graph, layout_of(model, "both")
+    with jax.enable_x64(True):
+        target = derive.Target(derive.graph_arrays(graph), {"J": jnp.asarray(0.07)}, None)
+        tabled = _samplers.at_parameters(graph, _samplers._sweep(graph, layout), target.params)
+        assert isinstance(tabled, _tabled_sweep.TabledSweepKernel)
+        trees = _samplers._sweep(graph, replace(layout, tables=None))
+        codes = jnp.asarray(np.random.default_rng(0).integers(0, graph.sizes[:, None], (graph.n_cells, CHAINS)), jnp.int32)
+        keys = jax.random.split(jax.random.key(2), CHAINS)
+        found, expected = (step(k, target, keys, k.init(codes))[0].codes for k in (tabled, trees))
+    np.testing.assert_array_equal(found, expected)
+    assert len(np.unique(np.asarray(found)[121:])) > 1
