@@ -281,7 +281,7 @@ class Translator:
         source = self.vocabulary.rows([list(parts[k].pieces[j]) for k, j in places], self.pair.cells[0])
         clamp = None if prefix is None else self._prefixes(prefix, [j == 0 for _, j in places])
         found = self.decode(
-            CodeRows((source,)),
+            source,
             sampler=o.sampler,
             clamp=clamp,
             init=None if drafts is None else self._drafts([drafts[k] for k, _ in places], [first + k + 1 for k, _ in places]),
@@ -368,8 +368,7 @@ class Translator:
         """Decode rows of subword tokens.
 
         Args:
-            source: shape (rows, source cells), -1 after the end mark; or `CodeRows`, whose codes are
-                not verified.
+            source: shape (rows, source cells), -1 after the end mark.
             sampler: the name of a sampler, see `sampler_named`.
             clamp: fixed subword tokens, shape (rows, target cells), -1 for free cells.
             init: drafts, shape (rows, target cells).
@@ -383,7 +382,7 @@ class Translator:
         Raises:
             GmlmError: for arguments that the sampler does not accept.
         """
-        given = source if isinstance(source, CodeRows) else {self.pair.source: source}
+        given = CodeRows((source,)) if self._are_codes(source) else {self.pair.source: source}
         found = self.decoder(sampler).decode(
             seed,
             None if clamp is None else {self.pair.target: clamp},
@@ -397,6 +396,14 @@ class Translator:
             return plain
         more = {"candidate_passes": found.passes, "candidate_traces": found.traces, "candidate_seen": found.seen}
         return replace(plain, candidates=found.tokens, candidate_scores=found.score, **more)
+
+    def _are_codes(self, source: Any) -> bool:
+        """Return whether a source is as `Vocabulary.rows` returns it, so that nothing else need be verified."""
+        if not (isinstance(source, np.ndarray) and source.dtype == np.int32 and source.shape[1:] == self.pair.cells[:1] and source.size):
+            return False
+        here = source >= 0
+        ends = here[:, 0].all() and not (here[:, 1:] & ~here[:, :-1]).any()
+        return bool(ends and source.min() >= -1 and source.max() < self.pair.size)
 
     def _texts(self, found: Decoded, o: TranslationOptions, held: Array) -> list[Translation]:
         """Return for each part its text and those of its other candidates.
