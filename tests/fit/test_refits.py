@@ -150,7 +150,7 @@ def test_refits_compile_nothing_and_prepare_once(monkeypatch: pytest.MonkeyPatch
     fit.bootstrap(2)
     made = []
     usual = refits.make_objective
-    monkeypatch.setattr(refits, "make_objective", lambda *a: made.append(1) or usual(*a))
+    monkeypatch.setattr(refits, "make_objective", lambda *a, **k: made.append(1) or usual(*a, **k))
     with traced_or_compiled() as events:
         fit.bootstrap(5, seed=2)
     assert events == []
