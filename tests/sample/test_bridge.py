@@ -48,7 +48,7 @@ def laws(betas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")  # One run in some thousand drifts by chance.
-@pytest.mark.parametrize("correlation", [0.0, 0.8])
+@pytest.mark.parametrize("correlation", [0.0, pytest.param(0.8, marks=pytest.mark.slow)])
 def test_standard_errors_cover(correlation: float) -> None:
     """Draws of the exact law of log p at each beta, and chains that repeat their last draw with a known probability."""
     betas, rng, chains, draws, runs = np.linspace(0, 1, 5), np.random.default_rng(7), 24, 20, 300
