@@ -397,7 +397,7 @@ class Translator:
         more = {"candidate_passes": found.passes, "candidate_traces": found.traces, "candidate_seen": found.seen}
         return replace(plain, candidates=found.tokens, candidate_scores=found.score, **more)
 
-    def _are_codes(self, source: Any) -> bool:
+    def _are_codes(self, source: object) -> bool:
         """Return whether a source is as `Vocabulary.rows` returns it, so that nothing else need be verified."""
         if not (isinstance(source, np.ndarray) and source.dtype == np.int32 and source.shape[1:] == self.pair.cells[:1] and source.size):
             return False
