@@ -215,9 +215,13 @@ def over_cells(kernel: AbstractKernel, spread: Spread) -> AbstractKernel:
     Draws are those of one device, to the bit.
 
     Raises:
-        GmlmError: E507 for a kernel without a sweep of single cells, or a colour that the devices
-            do not share equally.
+        GmlmError: E507 for a kernel without a sweep of single cells, a colour that the devices do
+            not share equally, or devices of several processes, whose exchanges may wait for each
+            other without end.
     """
+    if spread.several:
+        message = "`cell_axis=` spreads cells over the devices of one process, and these belong to several"
+        raise fail("E507", message, help="`mesh_axis=` spreads chains over several processes")
     sweeps = PackedSweepKernel, TabledSweepKernel
     parts, tree = jax.tree.flatten(kernel, is_leaf=lambda part: isinstance(part, sweeps))
     spread_out = [part.over(spread) if isinstance(part, sweeps) else part for part in parts]
