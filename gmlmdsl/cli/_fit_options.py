@@ -32,28 +32,16 @@ Where = Annotated[
 ]
 Missing = Annotated[
     list[str] | None,
-    typer.Option(
-        "--missing",
-        metavar="TEXT",
-        help="What stands for a missing cell, such as '?'. May be repeated.",
-        rich_help_panel=DATA,
-    ),
+    typer.Option("--missing", metavar="TEXT", help="What stands for a missing cell, such as '?'. May be repeated.", rich_help_panel=DATA),
 ]
 Header = Annotated[
     bool | None,
-    typer.Option(
-        "--header/--no-header",
-        help="Whether a .csv has a header; seen from its first line by default.",
-        rich_help_panel=DATA,
-    ),
+    typer.Option("--header/--no-header", help="Whether a .csv has a header; seen from its first line by default.", rich_help_panel=DATA),
 ]
 Weights = Annotated[
     str | None,
     typer.Option(
-        "--weights",
-        metavar="COLUMN|FILE",
-        help="Weights of the rows: a column of the .csv, or a file of numbers.",
-        rich_help_panel=DATA,
+        "--weights", metavar="COLUMN|FILE", help="Weights of the rows: a column of the .csv, or a file of numbers.", rich_help_panel=DATA
     ),
 ]
 Identity = Annotated[
@@ -68,10 +56,7 @@ Identity = Annotated[
 Focus = Annotated[
     str | None,
     typer.Option(
-        "--focus",
-        metavar="NAME",
-        help="The focus sequence of an alignment; the first by default, '' for none.",
-        rich_help_panel=DATA,
+        "--focus", metavar="NAME", help="The focus sequence of an alignment; the first by default, '' for none.", rich_help_panel=DATA
     ),
 ]
 UnknownLetters = Annotated[
@@ -84,22 +69,10 @@ UnknownLetters = Annotated[
     ),
 ]
 RowGaps = Annotated[
-    float | None,
-    typer.Option(
-        "--row-gaps",
-        metavar="SHARE",
-        help="Drop sequences with a larger share of gaps.",
-        rich_help_panel=DATA,
-    ),
+    float | None, typer.Option("--row-gaps", metavar="SHARE", help="Drop sequences with a larger share of gaps.", rich_help_panel=DATA)
 ]
 ColumnGaps = Annotated[
-    float | None,
-    typer.Option(
-        "--column-gaps",
-        metavar="SHARE",
-        help="Drop columns with a larger share of gaps.",
-        rich_help_panel=DATA,
-    ),
+    float | None, typer.Option("--column-gaps", metavar="SHARE", help="Drop columns with a larger share of gaps.", rich_help_panel=DATA)
 ]
 
 NMasks = Annotated[
@@ -112,14 +85,7 @@ NMasks = Annotated[
     ),
 ]
 MaxSteps = Annotated[
-    int | None,
-    typer.Option(
-        "--max-steps",
-        metavar="N",
-        min=1,
-        help="The most steps of the minimiser.",
-        rich_help_panel=FITTING,
-    ),
+    int | None, typer.Option("--max-steps", metavar="N", min=1, help="The most steps of the minimiser.", rich_help_panel=FITTING)
 ]
 
 Starts = Annotated[
@@ -135,12 +101,7 @@ Starts = Annotated[
 
 Level = Annotated[
     float | None,
-    typer.Option(
-        "--level",
-        metavar="P",
-        help="The probability of intervals: 0.94 by default, 0.95, say.",
-        rich_help_panel=FITTING,
-    ),
+    typer.Option("--level", metavar="P", help="The probability of intervals: 0.94 by default, 0.95, say.", rich_help_panel=FITTING),
 ]
 
 
@@ -161,46 +122,19 @@ GapsOption = Annotated[
 ]
 
 Draws = Annotated[
-    int | None,
-    typer.Option(
-        "--draws",
-        metavar="N",
-        min=1,
-        help="Kept draws per chain: 1000; of prompts 1.",
-        rich_help_panel=DRAWING,
-    ),
+    int | None, typer.Option("--draws", metavar="N", min=1, help="Kept draws per chain: 1000; of prompts 1.", rich_help_panel=DRAWING)
 ]
 Warmup = Annotated[
-    int | None,
-    typer.Option(
-        "--warmup",
-        metavar="N",
-        min=0,
-        help="Steps before the first kept draw: 500.",
-        rich_help_panel=DRAWING,
-    ),
+    int | None, typer.Option("--warmup", metavar="N", min=0, help="Steps before the first kept draw: 500.", rich_help_panel=DRAWING)
 ]
 Chains = Annotated[
-    int | None,
-    typer.Option(
-        "--chains",
-        metavar="N",
-        min=1,
-        help="Number of chains: 4, of strings 1.",
-        rich_help_panel=DRAWING,
-    ),
+    int | None, typer.Option("--chains", metavar="N", min=1, help="Number of chains: 4, of strings 1.", rich_help_panel=DRAWING)
 ]
-Thin = Annotated[
-    int,
-    typer.Option("--thin", metavar="N", min=1, help="Steps per kept draw.", rich_help_panel=DRAWING),
-]
+Thin = Annotated[int, typer.Option("--thin", metavar="N", min=1, help="Steps per kept draw.", rich_help_panel=DRAWING)]
 Clamp = Annotated[
     list[str] | None,
     typer.Option(
-        "--clamp",
-        metavar="x[3]=1",
-        help="Hold a cell, named by its number from 0 or its label. May be repeated.",
-        rich_help_panel=DRAWING,
+        "--clamp", metavar="x[3]=1", help="Hold a cell, named by its number from 0 or its label. May be repeated.", rich_help_panel=DRAWING
     ),
 ]
 Prompt = Annotated[

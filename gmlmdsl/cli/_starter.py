@@ -58,11 +58,7 @@ def run_new(folder: Path) -> None:
     """
     name = folder.name
     if not re.fullmatch(r"[A-Za-z][\w-]*", name):
-        raise fail(
-            "E507",
-            f"a project is named by a word of letters, digits, - and _, got {name!r}",
-            help="`gmlm new council`, say",
-        )
+        raise fail("E507", f"a project is named by a word of letters, digits, - and _, got {name!r}", help="`gmlm new council`, say")
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         raise fail("E560", f"cannot write {folder}: it exists already", help="name a new folder")
     comment, _, program = examples()["votes"].read_text(encoding="utf-8").partition("\n")
@@ -114,11 +110,7 @@ def run_mock(source: ModelSource, rows: int, seed: int, out: Path) -> None:
         files[path] = _packed({**by_variable, **data.get("given", {})})
     for file in files:
         if os.path.lexists(file):
-            raise fail(
-                "E560",
-                f"cannot write {file}: there is a file already",
-                help="name another folder with `--out`",
-            )
+            raise fail("E560", f"cannot write {file}: there is a file already", help="name another folder with `--out`")
     made_folder(out)
     for file, content in files.items():
         write_whole(file, content)
@@ -126,13 +118,7 @@ def run_mock(source: ModelSource, rows: int, seed: int, out: Path) -> None:
     if model.graph.network is not None and model.graph.given:
         print("`gmlm fit` takes no given data of a network: in Python, `model.fit(**model.mock(100))` does")
         return
-    words = [
-        "gmlm",
-        "fit",
-        str(source.file),
-        str(path),
-        *["--model", name] * (len(checked.models) > 1),
-    ]
+    words = ["gmlm", "fit", str(source.file), str(path), *["--model", name] * (len(checked.models) > 1)]
     masks = [m.name for m in checked.masks.values() if m.model == name and not m.body.is_percolation]
     words += ["--mask", masks[0]] * (len(masks) > 1)
     words += [word for k, v in inputs.items() if k not in arrays for word in ("--input", f"{k}={v}")]

@@ -15,17 +15,10 @@ if TYPE_CHECKING:
     from ..masks import AbstractMask
 
 Place = tuple[float, float]
-MOST_CELLS, MOST_FACTORS = (
-    64,
-    400,
-)  # A larger graph is drawn by its variables and its groups of factors.
+MOST_CELLS, MOST_FACTORS = (64, 400)  # A larger graph is drawn by its variables and its groups of factors.
 MOST_MASKS = 4
 MOST_BLOCKS = 1000  # Up to this support the block in the middle of the list is shown, else the largest.
-STEP, RADIUS, SQUARE = (
-    52.0,
-    13.0,
-    5.0,
-)  # points: the distance of neighbours, and the sizes of the marks
+STEP, RADIUS, SQUARE = (52.0, 13.0, 5.0)  # points: the distance of neighbours, and the sizes of the marks
 LIT = "#d9730d"
 
 
@@ -187,10 +180,7 @@ def _mark(cells: Sequence[Place], kind: str, middle: Place) -> tuple[Place, list
         (a, b), far = cells, math.dist(*cells)
         if kind == "lattice" and far > 1.5 * STEP:  # The edge wraps around: it leaves at one end and enters at the other.
             to = ((b[0] - a[0]) / far, (b[1] - a[1]) / far)
-            out, back = (
-                (b[0] + 0.5 * STEP * to[0], b[1] + 0.5 * STEP * to[1]),
-                (a[0] - 0.5 * STEP * to[0], a[1] - 0.5 * STEP * to[1]),
-            )
+            out, back = ((b[0] + 0.5 * STEP * to[0], b[1] + 0.5 * STEP * to[1]), (a[0] - 0.5 * STEP * to[0], a[1] - 0.5 * STEP * to[1]))
             return out, [(None, b), (back, a)]
         if kind == "rows" and a[1] == b[1] and far > 1.5 * STEP:
             return ((a[0] + b[0]) / 2, a[1] - 0.25 * far), [(None, a), (None, b)]

@@ -88,10 +88,7 @@ class SavedStates:
             if entries["run"] != self.identity:
                 raise self._another(differing(self.identity, entries["run"]))
             if damaged is not None:
-                tell(
-                    f"{damaged.diagnostics[0].message}; the run goes on from step {step}, before it",
-                    GmlmWarning,
-                )
+                tell(f"{damaged.diagnostics[0].message}; the run goes on from step {step}, before it", GmlmWarning)
             return step, parts[STATE], entries["notes"]
         if damaged is not None:
             raise damaged

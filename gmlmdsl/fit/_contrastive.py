@@ -179,13 +179,7 @@ class Climbed:
 
 
 def climb(
-    lowered: Lowered,
-    codes: Array,
-    weights: Array,
-    start: dict[str, jax.Array],
-    fixed: tuple[str, ...],
-    options: FitOptions,
-    saved: LongFit,
+    lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array], fixed: tuple[str, ...], options: FitOptions, saved: LongFit
 ) -> Climbed:
     """Maximise the likelihood times the prior by persistent contrastive divergence.
 

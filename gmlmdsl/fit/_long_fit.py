@@ -11,14 +11,7 @@ import jax
 import numpy as np
 
 from .._diagnostics import fail
-from ..data import (
-    as_bytes,
-    as_identity,
-    from_bytes,
-    hash_of_arrays,
-    hash_of_computation,
-    hash_of_text,
-)
+from ..data import as_bytes, as_identity, from_bytes, hash_of_arrays, hash_of_computation, hash_of_text
 from ..derive import float_type
 from ..files import SavedStates, alone, as_path, asked_to_end
 from ..graph import Lowered

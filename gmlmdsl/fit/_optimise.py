@@ -299,12 +299,7 @@ def joined(first: Outcome, second: Outcome) -> Outcome:
 
 
 def minibatches(
-    batch: Callable[[int], Objective],
-    start: Arrays,
-    optimizer: optax.GradientTransformation,
-    steps: int,
-    progress: bool,
-    run: LongFit,
+    batch: Callable[[int], Objective], start: Arrays, optimizer: optax.GradientTransformation, steps: int, progress: bool, run: LongFit
 ) -> Outcome:
     """Run the steps of an optax transformation.
 

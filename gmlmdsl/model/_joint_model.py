@@ -208,6 +208,7 @@ class JointModel(Model):
         with waiting("annealed importance sampling", shows_progress(progress)):
             return annealed_importance.estimate(self.lowered, checked, self._known(params), options)
 
+    @at_once
     def bridge_log_partition(
         self,
         params: Params,
@@ -1072,8 +1073,8 @@ class JointModel(Model):
         draws, warmup, chains = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))
         name = sampler if checked is None else checked.name
         assert name is not None
-        places = mesh_axis, cell_axis, store
-        options = SampleOptions(name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress, *places)
+        plain = name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress
+        options = SampleOptions(*plain, mesh_axis=mesh_axis, cell_axis=cell_axis, store=store)
         if checked is None:
             prepared = prepare_exact(lowered, self._counted, self._known(params, lowered), options)
         else:

@@ -241,10 +241,7 @@ def dated(attrs: Mapping[str, object]) -> Attributes:
 
 
 def draw_groups(
-    posterior: Mapping[str, np.ndarray],
-    dims: Mapping[str, Sequence[str]],
-    coords: Coords,
-    sample_stats: Mapping[str, np.ndarray],
+    posterior: Mapping[str, np.ndarray], dims: Mapping[str, Sequence[str]], coords: Coords, sample_stats: Mapping[str, np.ndarray]
 ) -> dict[str, Arrays]:
     """Return the groups of draws and their statistics, see `to_arviz`."""
     arrays = {"posterior": posterior, "sample_stats": sample_stats}
@@ -292,12 +289,7 @@ def _container(sets: Mapping[str, xr.Dataset], attrs: Mapping[Any, Any]) -> Any:
     return tree
 
 
-def _arrays(
-    arrays: Mapping[str, np.ndarray],
-    leading: tuple[str, ...] | None,
-    dims: Mapping[str, Sequence[str]],
-    coords: Coords,
-) -> Arrays:
+def _arrays(arrays: Mapping[str, np.ndarray], leading: tuple[str, ...] | None, dims: Mapping[str, Sequence[str]], coords: Coords) -> Arrays:
     """Return the content of one group.
 
     `leading` has the first axes of every array, or is None if these are rows of data.
@@ -362,10 +354,7 @@ def _flat(idata: DrawsLike) -> dict[str, Any]:
     arrays: dict[str, np.ndarray] = {}
     metadata: JsonObject = {"attrs": dict(idata.attrs), "groups": {}}
     for name, group in groups_of(idata).items():
-        metadata["groups"][name] = {
-            "attrs": dict(group.attrs),
-            "dims": {k: list(v.dims) for k, v in group.data_vars.items()},
-        }
+        metadata["groups"][name] = {"attrs": dict(group.attrs), "dims": {k: list(v.dims) for k, v in group.data_vars.items()}}
         arrays |= {f"{name}/{k}": v.values for k, v in group.data_vars.items()}
         arrays |= {f"{name}/coords/{k}": _npz_labels(v.values) for k, v in group.coords.items()}
     arrays["metadata"] = np.array(json.dumps(metadata, default=str))

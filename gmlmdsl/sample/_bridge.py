@@ -15,6 +15,7 @@ from .._types import ArrayLike
 from ..data import keys_of, verified_seed
 from ..derive import AbstractKernel, Target, bounded_jit, fold, log_potential, on_device
 from ..graph import Lowered
+from ..plan import verify_held
 from ..program import ir
 from . import limits
 from ._annealed_importance import Base, invariant_kernel, uniform_base, verified_betas
@@ -78,11 +79,14 @@ def bridge(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.A
 
     Raises:
         GmlmError: E507 for options or samplers that the method cannot use; E509 if too few
-            configurations are possible.
+            configurations are possible; E601 if the draws or their weights take too much memory.
     """
     options = with_whole_numbers(options, {"draws": 2, "warmup": 0, "chains": 2})
     verified_seed(options.seed)
     betas = verified_betas(options.betas)
+    count = len(betas) * options.draws * options.chains
+    weights = 8 * limits.WEIGHT_COPIES * count * len(betas)
+    verify_held(weights, f"the weights of {count:,} draws at {len(betas):,} betas", "fewer `betas=` or `draws=`")
     kernel, graph = invariant_kernel(lowered, sampler, params), lowered.graph
     verify_chains(kernel, graph.n_cells, options.chains, len(betas) * (options.warmup + options.draws))
     base = uniform_base(graph, params, options.chains, options.seed)
@@ -136,46 +140,46 @@ def joined(log_p: Array, betas: Array, base: Base) -> BridgeEstimate:
     distributions.
     """
     count, draws, chains = log_p.shape
-    flat = log_p.reshape(-1)
-    rungs = count - 1
-    trapezoid = np.diff(betas) * (log_p.mean(axis=(1, 2))[1:] + log_p.mean(axis=(1, 2))[:-1]) / 2
-    f = np.concatenate([[0.0], np.cumsum(trapezoid)])  # thermodynamic integration: a near start
-
-    def objective(f: Array) -> tuple[float, Array, Array]:
-        """Return the negative log likelihood per draw, and its first two derivatives by f[1:]."""
-        log_w = betas * flat[:, None] - f
-        total = scipy.special.logsumexp(log_w, axis=1, keepdims=True)
-        w = np.exp(log_w - total)[:, 1:]
-        own = (f.sum() * draws * chains - (betas[:, None, None] * log_p).sum() + total.sum()) / len(flat)
-        hessian = (np.diag(w.sum(axis=0)) - w.T @ w) / len(flat)
-        return float(own), 1 / count - w.mean(axis=0), hessian
-
-    value, slope, hessian = objective(f)
-    for _ in range(limits.BRIDGE_STEPS):
-        step = scipy.linalg.lstsq(hessian, slope)[0]
-        if np.abs(step).max() < limits.BRIDGE_TOLERANCE:
-            break
-        length = 1.0
-        while True:
-            moved = f - length * np.concatenate([[0.0], step])
-            found = objective(moved)
-            if found[0] <= value or length < limits.BRIDGE_TOLERANCE:
-                break
-            length /= 2
-        f, (value, slope, hessian) = moved, found
-    log_w = betas * flat[:, None] - f
-    w = np.exp(log_w - scipy.special.logsumexp(log_w, axis=1, keepdims=True))[:, 1:]
-    scores = w.reshape(count * draws, chains, rungs).sum(axis=0)  # of each chain, shape (chains, rungs)
-    spread = (scores - scores.mean(axis=0)) / len(flat)
-    last = scipy.linalg.lstsq(hessian, np.eye(rungs)[-1])[0]
+    f, w, hessian = _fitted(log_p, betas)
+    scores = w.reshape(count * draws, chains, count - 1).sum(axis=0)  # of each chain, shape (chains, betas - 1)
+    spread = (scores - scores.mean(axis=0)) / log_p.size
+    last = scipy.linalg.lstsq(hessian, np.eye(count - 1)[-1])[0]
     error = float(np.sqrt(chains / (chains - 1) * ((spread @ last) ** 2).sum() + base.variance))
-    shares = scipy.special.expit(np.diff(betas)[:, None] * np.stack([log_p[:-1], log_p[1:]], 1).reshape(rungs, -1) - np.diff(f)[:, None])
+    both = np.stack([log_p[:-1], log_p[1:]], axis=1).reshape(count - 1, -1)
+    shares = scipy.special.expit(np.diff(betas)[:, None] * both - np.diff(f)[:, None])
     overlaps = (4 * shares * (1 - shares)).mean(axis=1)
     drift, drift_error = _drift(log_p, betas)
     said = tuple(_findings(overlaps, betas, drift, drift_error, error))
     for text in said:
         tell(text, SamplingWarning)
     return BridgeEstimate(float(f[-1] + base.log_size), error, betas, f + base.log_size, overlaps, drift, drift_error, said)
+
+
+def _fitted(log_p: Array, betas: Array) -> tuple[Array, Array, Array]:
+    """Return the maximum f with f_0 = 0, w_nk there without k = 0, and the Hessian for each draw; see `joined`.
+
+    Newton's method begins at the integral of the mean of log p over beta.
+    """
+    flat, mean, each = log_p.reshape(-1), log_p.mean(axis=(1, 2)), log_p[0].size
+
+    def objective(f: Array) -> tuple[float, Array]:
+        log_w = betas * flat[:, None] - f
+        total = scipy.special.logsumexp(log_w, axis=1, keepdims=True)
+        own = f.sum() * each - (betas * mean).sum() * each + total.sum()
+        return float(own / len(flat)), np.exp(log_w - total)[:, 1:]
+
+    f = np.concatenate([[0.0], np.cumsum(np.diff(betas) * (mean[1:] + mean[:-1]) / 2)])
+    value, w = objective(f)
+    for _ in range(limits.BRIDGE_STEPS):
+        hessian = (np.diag(w.sum(axis=0)) - w.T @ w) / len(flat)
+        step = np.append(0.0, scipy.linalg.lstsq(hessian, 1 / len(betas) - w.mean(axis=0))[0])
+        if np.abs(step).max() < limits.BRIDGE_TOLERANCE:
+            break
+        length = 1.0
+        while (found := objective(f - length * step))[0] > value and length > limits.BRIDGE_TOLERANCE:
+            length /= 2
+        f, (value, w) = f - length * step, found
+    return f, w, (np.diag(w.sum(axis=0)) - w.T @ w) / len(flat)
 
 
 def _drift(log_p: Array, betas: Array) -> tuple[float, float]:

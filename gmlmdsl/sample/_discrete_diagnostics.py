@@ -84,40 +84,19 @@ class Diagnosis:
 
     def table(self, most: int = 10) -> tuple[list[str], list[list[object]]]:
         """Return headers and rows of the `most` worst cells, for a terminal or a report."""
-        headers = [
-            "cell",
-            "worst category",
-            "frequency",
-            "ess",
-            "r_hat",
-            "flip rate",
-            "stuck chains",
-        ]
+        headers = ["cell", "worst category", "frequency", "ess", "r_hat", "flip rate", "stuck chains"]
         ess, r_hat = self.min_ess, self.max_r_hat
         rows: list[list[object]] = []
         for i in self.worst_cells[:most]:
             k = int(self.worst_category[i])
             name, share = (self.categories[i][k], float(self.frequency[i, k])) if k >= 0 else ("none", math.nan)
             stuck = ", ".join(map(str, np.flatnonzero(self.stuck[:, i]))) or "none"
-            rows.append(
-                [
-                    self.cells[i],
-                    name,
-                    share,
-                    float(ess[i]),
-                    float(r_hat[i]),
-                    float(self.flip_rate[i]),
-                    stuck,
-                ]
-            )
+            rows.append([self.cells[i], name, share, float(ess[i]), float(r_hat[i]), float(self.flip_rate[i]), stuck])
         return headers, rows
 
     def __str__(self) -> str:
         headers, rows = self.table()
-        cells = [
-            headers,
-            *([f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in rows),
-        ]
+        cells = [headers, *([f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = ["  ".join(v.rjust(w) if j else v.ljust(w) for j, (v, w) in enumerate(zip(row, widths, strict=True))) for row in cells]
         head = f"{self.n_chains} chains of {self.n_draws} draws; the worst {len(rows)} of {len(self.worst_cells)} cells:"
@@ -243,10 +222,7 @@ class _Cells:
         count, width = len(sizes), int(sizes.max(initial=0))
         self.sizes = sizes
         self.frequency, self.ess, self.r_hat = (np.full((count, width), np.nan) for _ in range(3))
-        self.visited, self.stuck = (
-            np.zeros((chains, count, width), bool),
-            np.zeros((chains, count), bool),
-        )
+        self.visited, self.stuck = (np.zeros((chains, count, width), bool), np.zeros((chains, count), bool))
         self.flip_rate, self.chi_square, self.p_value, self.inflation = (np.full(count, np.nan) for _ in range(4))
         self.degrees = np.zeros(count, np.int64)
 
@@ -271,12 +247,7 @@ class _Cells:
         for values in (chi_square, p_value):
             values[~free | all_stuck] = np.nan
         self.frequency[here] = np.where(_inside(sizes, width), counts.sum(axis=0) / max(n_chains * n_draws, 1), np.nan)
-        self.ess[here], self.r_hat[here], self.stuck[:, here], self.visited[:, here] = (
-            ess,
-            r_hat,
-            stuck,
-            counts > 0,
-        )
+        self.ess[here], self.r_hat[here], self.stuck[:, here], self.visited[:, here] = (ess, r_hat, stuck, counts > 0)
         self.flip_rate[here], self.inflation[here] = 1 - same.mean(axis=0), inflation
         self.chi_square[here], self.degrees[here], self.p_value[here] = chi_square, degrees, p_value
 
@@ -410,10 +381,7 @@ def _chains(numbers: np.ndarray) -> str:
 
 
 def _category_names(found: Diagnosis, which: np.ndarray) -> str:
-    return listed(
-        [f"{found.cells[i]} = {found.categories[i][k]}" for i, k in zip(*np.nonzero(which), strict=True)],
-        limits.MOST_SHOWN,
-    )
+    return listed([f"{found.cells[i]} = {found.categories[i][k]}" for i, k in zip(*np.nonzero(which), strict=True)], limits.MOST_SHOWN)
 
 
 def _watched(found: Diagnosis) -> np.ndarray:

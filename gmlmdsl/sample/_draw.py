@@ -22,15 +22,7 @@ from .._progress import shows_progress
 from .._types import Clamp, Coords, DrawsLike, JsonObject, ObserveLike, Rows
 from ..data import clamped_cells, decode, verified_seed
 from ..evaluate import Contractions, independent_kernel, verified_partition
-from ..graph import (
-    STAYS_FINITE,
-    FactorGraph,
-    FactorGroup,
-    Lowered,
-    VariableArray,
-    lower_added_let,
-    lower_let,
-)
+from ..graph import STAYS_FINITE, FactorGraph, FactorGroup, Lowered, VariableArray, lower_added_let, lower_let
 from ..masks import lower_mask
 from ..plan import BUDGET, verify_held
 from ..program import added_let, ir, of_added
@@ -100,11 +92,7 @@ class ChainRun:
             pieces: the codes of some cells after the other, if they are not in `draws`; see
                 `diagnose_pieces`.
         """
-        found, n, shape = (
-            self.draws,
-            graph.n_random,
-            (int(self.options.chains), int(self.options.draws)),
-        )
+        found, n, shape = (self.draws, graph.n_random, (int(self.options.chains), int(self.options.draws)))
         if pieces is None:
             assert found.codes is not None
             pieces, shape = [(slice(0, n), found.codes[..., :n])], found.codes.shape[:2]
@@ -141,23 +129,13 @@ class PreparedRun:
         return label(self.lowered.graph, self.of(self.chains.run()), provenance)
 
 
-def run_chains(
-    lowered: Lowered,
-    sampler: ir.Sampler | None,
-    params: dict[str, jax.Array],
-    options: SampleOptions,
-) -> ChainRun:
+def run_chains(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array], options: SampleOptions) -> ChainRun:
     """Run the chains of a sampler, see `prepare_chains`."""
     prepared = prepare_chains(lowered, sampler, params, options)
     return prepared.of(prepared.chains.run())
 
 
-def prepare_chains(
-    lowered: Lowered,
-    sampler: ir.Sampler | None,
-    params: dict[str, jax.Array],
-    options: SampleOptions,
-) -> PreparedRun:
+def prepare_chains(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array], options: SampleOptions) -> PreparedRun:
     """Return the chains of a sampler, or of sweeps of single cells if it is None.
 
     Args:
@@ -177,10 +155,7 @@ def prepare_chains(
     else:
         planned, body = derive.build_kernel(lowered, sampler, params, keep=True), sampler.body
     planned = replace(planned, kernel=_over_cells(planned.kernel, options))
-    observe, anneal = (
-        observables(lowered, params, options.observe),
-        options.init.steps if isinstance(options.init, Annealed) else 0,
-    )
+    observe, anneal = (observables(lowered, params, options.observe), options.init.steps if isinstance(options.init, Annealed) else 0)
     _verify_cost(planned.kernel, graph, options, anneal, observe)
     for mask in masks_in(body):
         lower_mask(lowered, mask).verify(graph.sizes, {k: np.asarray(v) for k, v in params.items()})
@@ -194,14 +169,7 @@ def prepare_chains(
         raise fail("E507", message, help="leave it out")
     begun = at_held(held, options.chains) if fresh else starts(graph, options.chains, options.seed, options.init, held, params)
     chains = _chains(planned.kernel, target, begun.codes, options, observe)
-    return PreparedRun(
-        lowered,
-        replace(chains, anneal=anneal),
-        planned,
-        held[0],
-        options,
-        _words(begun, options.init),
-    )
+    return PreparedRun(lowered, replace(chains, anneal=anneal), planned, held[0], options, _words(begun, options.init))
 
 
 def prepare_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array], options: SampleOptions) -> PreparedRun:
@@ -229,29 +197,15 @@ def prepare_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Ar
     device = derive.graph_arrays(whole)
     kernel, line = independent_kernel(kept, device, params, held)
     kernel = _over_cells(kernel, options)
-    observe, options = (
-        observables(lowered, params, options.observe),
-        replace(options, warmup=0, thin=1),
-    )
+    observe, options = (observables(lowered, params, options.observe), replace(options, warmup=0, thin=1))
     _verify_cost(kernel, whole, options, 0, observe)
     codes = np.repeat(held[1][:, None], options.chains, axis=1)
     chains = _chains(kernel, derive.Target(device, params, None), codes, options, observe)
-    return PreparedRun(
-        lowered,
-        chains,
-        derive.Planned(kernel, (line,)),
-        held[0][: graph.n_cells],
-        options,
-        "none: draws are independent",
-    )
+    return PreparedRun(lowered, chains, derive.Planned(kernel, (line,)), held[0][: graph.n_cells], options, "none: draws are independent")
 
 
 def _chains(
-    kernel: derive.AbstractKernel,
-    target: derive.Target,
-    codes: np.ndarray,
-    options: SampleOptions,
-    observe: Observables | None,
+    kernel: derive.AbstractKernel, target: derive.Target, codes: np.ndarray, options: SampleOptions, observe: Observables | None
 ) -> KernelRun:
     return KernelRun(
         kernel,
@@ -269,32 +223,16 @@ def _chains(
 
 
 def _verify_cost(
-    kernel: derive.AbstractKernel,
-    graph: FactorGraph,
-    options: SampleOptions,
-    anneal: int,
-    observe: Observables | None,
+    kernel: derive.AbstractKernel, graph: FactorGraph, options: SampleOptions, anneal: int, observe: Observables | None
 ) -> None:
     chains, draws = int(options.chains), int(options.draws)
     verify_chains(kernel, graph.n_cells, chains, anneal + int(options.warmup) + draws * int(options.thin))
     if options.store is None:
-        verify_draws(
-            kernel,
-            graph.n_cells,
-            int(graph.sizes.max()),
-            chains,
-            draws,
-            options.keep_draws,
-            observe,
-        )
+        verify_draws(kernel, graph.n_cells, int(graph.sizes.max()), chains, draws, options.keep_draws, observe)
         return
     each = 16.0 + limits.DIAGNOSED_DRAW * options.keep_draws
     help = f"{FEWER}, or a larger `thin=`; without diagnostics: `keep_draws=False` with `observe=`"
-    verify_held(
-        each * chains * draws,
-        f"the diagnostics of a cell, from {draws:,} draws of each of {chains:,} chains,",
-        help,
-    )
+    verify_held(each * chains * draws, f"the diagnostics of a cell, from {draws:,} draws of each of {chains:,} chains,", help)
 
 
 def verify_chains(kernel: derive.AbstractKernel, cells: int, chains: int, steps: int) -> None:
@@ -312,11 +250,7 @@ def verify_chains(kernel: derive.AbstractKernel, cells: int, chains: int, steps:
         GmlmError: E601.
     """
     each = 16.0 * cells + kernel.held(cells)
-    verify_held(
-        float(min(chains, 10**18)) * each,
-        f"{chains:,} chains of {cells:,} cells",
-        "fewer chains, or smaller blocks",
-    )
+    verify_held(float(min(chains, 10**18)) * each, f"{chains:,} chains of {cells:,} cells", "fewer chains, or smaller blocks")
     if steps > limits.MOST_STEPS:
         raise fail(
             "E601",
@@ -330,13 +264,7 @@ def verify_chains(kernel: derive.AbstractKernel, cells: int, chains: int, steps:
 
 
 def verify_draws(
-    kernel: derive.AbstractKernel,
-    cells: int,
-    most_values: int,
-    chains: int,
-    draws: int,
-    keep: bool,
-    observe: Observables | None = None,
+    kernel: derive.AbstractKernel, cells: int, most_values: int, chains: int, draws: int, keep: bool, observe: Observables | None = None
 ) -> None:
     """Raise E601 if draws take too much memory.
 
@@ -362,11 +290,7 @@ def verify_draws(
         found = jax.eval_shape(observe, jax.ShapeDtypeStruct((cells, 1), jnp.int32))
         seen = sum(2 * math.prod(a.shape) * a.dtype.itemsize for a in found.values())
     help = f"{FEWER}; `keep_draws=False` with `observe=` keeps numbers of each draw only" if keep else FEWER
-    verify_held(
-        chains * draws * (kept + counts + seen),
-        f"{draws:,} draws of each of {chains:,} chains of {cells:,} cells",
-        help,
-    )
+    verify_held(chains * draws * (kept + counts + seen), f"{draws:,} draws of each of {chains:,} chains of {cells:,} cells", help)
 
 
 def masks_in(body: tuple[ir.Kernel, ...] | ir.FormCall) -> list[ir.Mask]:
@@ -439,10 +363,7 @@ class Observables(eqx.Module):
 
 
 def observables(
-    lowered: Lowered,
-    params: Mapping[str, PyTree],
-    observe: ObserveLike | None,
-    variables: tuple[VariableArray, ...] | None = None,
+    lowered: Lowered, params: Mapping[str, PyTree], observe: ObserveLike | None, variables: tuple[VariableArray, ...] | None = None
 ) -> Observables | None:
     """Return the function that records observables of draws, or None if there are none.
 
@@ -469,20 +390,12 @@ def _named(observe: ObserveLike | None) -> dict[str, Any]:
     given = {} if observe is None else [observe] if isinstance(observe, str) else observe
     if not isinstance(given, Mapping | list | tuple) or not all(isinstance(name, str) for name in given):
         message = f"observe must be a dict of functions or expressions, or the names of `let`s, got {type(observe).__name__}"
-        raise fail(
-            "E507",
-            message,
-            help='for example `observe={"m": "sum(x[i] for i in site)", "v": lambda x: x.var()}`',
-        )
+        raise fail("E507", message, help='for example `observe={"m": "sum(x[i] for i in site)", "v": lambda x: x.var()}`')
     return dict(given) if isinstance(given, Mapping) else {n: n for n in given}
 
 
 def _observable(
-    lowered: Lowered,
-    params: Mapping[str, PyTree],
-    name: str,
-    what: Any,
-    variables: tuple[VariableArray, ...],
+    lowered: Lowered, params: Mapping[str, PyTree], name: str, what: Any, variables: tuple[VariableArray, ...]
 ) -> LetValues | FunctionValues:
     if name in [v.name for v in lowered.graph.variables]:
         raise fail("E507", f"observe: `{name}` is a variable's name", help="choose another")
@@ -493,10 +406,7 @@ def _observable(
         group, shape = lower_let(lowered, what) if what in lets else _lowered(lowered, what)
         return LetValues(derive.group_arrays(group, lowered.graph.n_cells), params, shape)
     if not callable(what):
-        raise fail(
-            "E507",
-            f"observe: `{name}` must be a function of one configuration, the name of a `let`, or an expression",
-        )
+        raise fail("E507", f"observe: `{name}` must be a function of one configuration, the name of a `let`, or an expression")
     # Every call gets a new function, because values that the user's function looks up may have
     # changed since it was compiled.
     observable = FunctionValues(lambda x: what(x), variables)
@@ -561,11 +471,7 @@ def verify_scores(graph: FactorGraph, found: Draws) -> None:
         GmlmError: E514, and those of `verified_partition`.
     """
     if found.score is not None and not (np.asarray(found.score) < np.inf).all():
-        raise fail(
-            "E514",
-            "the log p of a draw is not a number or +inf: a factor has no value there",
-            help=STAYS_FINITE,
-        )
+        raise fail("E514", "the log p of a draw is not a number or +inf: a factor has no value there", help=STAYS_FINITE)
     if found.score is not None:
         verified_partition(graph, np.asarray(found.score).max(keepdims=True), " that was drawn")
 
@@ -602,22 +508,9 @@ def axes(graph: FactorGraph, run: ChainRun) -> tuple[dict[str, list[str]], Coord
 
 def attributes(graph: FactorGraph, run: ChainRun, provenance: JsonObject) -> JsonObject:
     """Return the attributes of draws, without the warnings of their diagnosis."""
-    options, versions = (
-        run.options,
-        ", ".join(f"{k} {v}" for k, v in provenance["versions"].items()),
-    )
-    attrs = {
-        "sampler": options.sampler,
-        "seed": options.seed,
-        "warmup": options.warmup,
-        "thin": options.thin,
-    }
-    attrs |= {
-        "model": provenance["model"],
-        "program_sha256": provenance["sha256"],
-        "versions": versions,
-        "starts": run.starts,
-    }
+    options, versions = (run.options, ", ".join(f"{k} {v}" for k, v in provenance["versions"].items()))
+    attrs = {"sampler": options.sampler, "seed": options.seed, "warmup": options.warmup, "thin": options.thin}
+    attrs |= {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "starts": run.starts}
     return attrs | {"labels": str({v.name: [str(x) for x in v.labels] for v in graph.variables if not v.ordered})}
 
 

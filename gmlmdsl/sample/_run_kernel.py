@@ -10,15 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..derive import (
-    AbstractKernel,
-    Info,
-    State,
-    Target,
-    bounded_jit,
-    float_type,
-    fold,
-)
+from ..derive import AbstractKernel, Info, State, Target, bounded_jit, float_type, fold
 from . import limits
 
 if TYPE_CHECKING:

@@ -57,22 +57,11 @@ def stored(prepared: PreparedRun, provenance: JsonObject) -> Any:
             are damaged.
     """
     if jax.process_count() > 1:
-        raise fail(
-            "E507",
-            "store: several processes would write one file",
-            help="draw in one process, over all of its devices",
-        )
+        raise fail("E507", "store: several processes would write one file", help="draw in one process, over all of its devices")
     path, kind = verified_store(prepared.options.store)
     graph, chains, run = prepared.lowered.graph, prepared.chains, prepared.of(NOTHING)
     folder = path.with_name(path.name + UNFINISHED)
-    job = _Job(
-        graph,
-        chains,
-        run,
-        provenance,
-        kind(folder / path.name),
-        SavedStates(folder, _identity(chains, run, provenance)),
-    )
+    job = _Job(graph, chains, run, provenance, kind(folder / path.name), SavedStates(folder, _identity(chains, run, provenance)))
     with alone(folder), _naming_disk(path):
         try:
             totals = job.drawn()
@@ -101,22 +90,9 @@ class _Job:
     """
 
     def __init__(
-        self,
-        graph: FactorGraph,
-        chains: KernelRun,
-        run: ChainRun,
-        provenance: JsonObject,
-        store: AbstractStore,
-        states: SavedStates,
+        self, graph: FactorGraph, chains: KernelRun, run: ChainRun, provenance: JsonObject, store: AbstractStore, states: SavedStates
     ):
-        self.graph, self.chains, self.run, self.provenance, self.store, self.states = (
-            graph,
-            chains,
-            run,
-            provenance,
-            store,
-            states,
-        )
+        self.graph, self.chains, self.run, self.provenance, self.store, self.states = (graph, chains, run, provenance, store, states)
 
     @property
     def is_diagnosed(self) -> bool:
@@ -144,11 +120,7 @@ class _Job:
                 if ending or piece.at.step == last or self.states.is_due:
                     if arrays is not None:
                         self.store.settle()
-                    self.states.save(
-                        piece.at.step,
-                        as_bytes(chains.kept(piece.at)),
-                        {k: n.tolist() for k, n in totals.items()},
-                    )
+                    self.states.save(piece.at.step, as_bytes(chains.kept(piece.at)), {k: n.tolist() for k, n in totals.items()})
                 if ending:
                     break
         return totals
@@ -159,10 +131,7 @@ class _Job:
         with self._arrays() as arrays:
             if self.is_diagnosed:
                 sums = {k: n[None, None] for k, n in totals.items()}
-                run = replace(
-                    self.run,
-                    draws=Draws(None, None, **sums, observed={}, last=self.chains.codes),
-                )
+                run = replace(self.run, draws=Draws(None, None, **sums, observed={}, last=self.chains.codes))
                 values = {v.name: arrays[f"posterior/{v.name}"] for v in self.graph.variables}
                 text = told(run.diagnosed(self.graph, codes_in_pieces(self.graph, values)))
         self.store.finish(text)
@@ -210,19 +179,10 @@ def _identity(chains: KernelRun, run: ChainRun, provenance: JsonObject) -> dict[
     """Return everything that the draws depend on, by part."""
     options, observe, target = run.options, chains.observe, chains.target
     parts: dict[str, object] = {k: provenance[k] for k in ("model", "inputs", "coords")}
-    parts |= {
-        "program": provenance["sha256"],
-        "version of gmlmdsl": provenance["versions"]["gmlmdsl"],
-    }
+    parts |= {"program": provenance["sha256"], "version of gmlmdsl": provenance["versions"]["gmlmdsl"]}
     parts |= {k: getattr(options, k) for k in ("sampler", "draws", "warmup", "chains", "thin", "seed", "keep_draws")}
-    parts |= {
-        "params": hash_of_arrays(jax.tree.leaves(target.params)),
-        "given": hash_of_arrays(jax.tree.leaves(target.graph)),
-    }
-    parts |= {
-        "clamp or init": hash_of_arrays([chains.codes, run.held]),
-        "annealing steps": chains.anneal,
-    }
+    parts |= {"params": hash_of_arrays(jax.tree.leaves(target.params)), "given": hash_of_arrays(jax.tree.leaves(target.graph))}
+    parts |= {"clamp or init": hash_of_arrays([chains.codes, run.held]), "annealing steps": chains.anneal}
     parts["precision"] = str(float_type())
     if observe is not None:
         parts["observe"] = hash_of_computation(observe, np.zeros((chains.codes.shape[0], 1), np.int32))

@@ -166,11 +166,7 @@ class ZarrStore(AbstractStore):
                 root.create_array(
                     f"{group}/{name}",
                     shape=shape,
-                    chunks=(
-                        shape[0],
-                        min(shape[1], at_once),
-                        *_piece_shape(shape[2:], most_cells(values)),
-                    ),
+                    chunks=(shape[0], min(shape[1], at_once), *_piece_shape(shape[2:], most_cells(values))),
                     dtype=values.dtype,
                     fill_value=None,
                     attributes={"_ARRAY_DIMENSIONS": list(axes)},
@@ -200,11 +196,7 @@ class ZarrStore(AbstractStore):
     def verify(path: Path) -> None:
         need("zarr", "Zarr stores need zarr", '"gmlmdsl[zarr]"', help="or write a .nc file")
         if path.exists() and not any((path / name).is_file() for name in (".zgroup", "zarr.json")):
-            raise fail(
-                "E560",
-                f"cannot write {path}: there is something else, no Zarr store",
-                help="choose another name",
-            )
+            raise fail("E560", f"cannot write {path}: there is something else, no Zarr store", help="choose another name")
 
 
 STORES: dict[str, type[AbstractStore]] = {".nc": NetCDFStore, ".zarr": ZarrStore}
@@ -223,11 +215,7 @@ def verified_store(path: object) -> tuple[Path, type[AbstractStore]]:
     if named.suffix not in STORES:
         raise fail("E560", f"cannot write {named}: the name of a file of draws must end in .nc or .zarr")
     if not named.parent.is_dir():
-        raise fail(
-            "E560",
-            f"cannot write {named}: there is no folder {named.parent}",
-            help="make it first, or choose another",
-        )
+        raise fail("E560", f"cannot write {named}: there is no folder {named.parent}", help="make it first, or choose another")
     STORES[named.suffix].verify(named)
     return named, STORES[named.suffix]
 

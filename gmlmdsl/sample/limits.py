@@ -49,6 +49,7 @@ BASE = 2**32 - 1  # stands for the chain in the seed of the starts: no chain has
 LEAST_EFFECTIVE = (10.0, 0.1)
 
 # Bridge sampling.
+WEIGHT_COPIES = 4  # arrays of one number for each draw and beta that a step of the fit holds
 BRIDGE_STEPS = 100  # the most Newton steps
 BRIDGE_TOLERANCE = 1e-10  # of log Z
 LEAST_OVERLAP = 0.1  # of log p at neighbouring betas

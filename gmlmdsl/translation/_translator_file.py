@@ -49,12 +49,7 @@ def write_translator(
 
 
 def load_translator(
-    path: str | Path,
-    *,
-    sampler: str | None = None,
-    allow_python: bool = False,
-    rerank: str | Path | None = None,
-    precision: str = FLOAT32,
+    path: str | Path, *, sampler: str | None = None, allow_python: bool = False, rerank: str | Path | None = None, precision: str = FLOAT32
 ) -> Translator:
     """Load a translator from a bundle, which `gmlm train` writes; loading runs no code.
 

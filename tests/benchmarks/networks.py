@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -130,18 +131,7 @@ def _plain_masked(model: gm.ConditionalModel, rows: np.ndarray, values: int):
         updates, state = optimizer.update(gradient, state, network)
         return eqx.apply_updates(network, updates), state, loss
 
-    def loop(steps: int) -> float:
-        network = model.init_params(0)["net"]
-        state = optimizer.init(eqx.filter(network, eqx.is_inexact_array))
-        rng = np.random.default_rng(0)
-        started = time.perf_counter()
-        for k in range(steps):
-            chosen = rng.choice(len(rows), BATCH, replace=False)
-            network, state, loss = step(network, state, jnp.asarray(rows[chosen], jnp.int32), jax.random.key(k))
-        loss.block_until_ready()
-        return time.perf_counter() - started
-
-    return loop
+    return _loop(model, optimizer, step, rows)
 
 
 def _plain(model: gm.ConditionalModel, source: np.ndarray, target: np.ndarray, vocabulary: int):
@@ -168,15 +158,23 @@ def _plain(model: gm.ConditionalModel, source: np.ndarray, target: np.ndarray, v
         updates, state = optimizer.update(gradient, state, network)
         return eqx.apply_updates(network, updates), state, loss
 
+    return _loop(model, optimizer, step, source, target)
+
+
+def _loop(
+    model: gm.ConditionalModel, optimizer: optax.GradientTransformation, step: Callable, *arrays: np.ndarray
+) -> Callable[[int], float]:
+    """Return a function that takes steps on batches of the arrays' rows, and returns their seconds."""
+
     def loop(steps: int) -> float:
         network = model.init_params(0)["net"]
         state = optimizer.init(eqx.filter(network, eqx.is_inexact_array))
         rng = np.random.default_rng(0)
         started = time.perf_counter()
         for k in range(steps):
-            chosen = rng.choice(len(source), BATCH, replace=False)
-            src, tgt = (jnp.asarray(a[chosen], jnp.int32) for a in (source, target))
-            network, state, loss = step(network, state, src, tgt, jax.random.key(k))
+            chosen = rng.choice(len(arrays[0]), BATCH, replace=False)
+            batch = (jnp.asarray(a[chosen], jnp.int32) for a in arrays)
+            network, state, loss = step(network, state, *batch, jax.random.key(k))
         loss.block_until_ready()
         return time.perf_counter() - started
 

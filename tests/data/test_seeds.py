@@ -152,6 +152,7 @@ VERBS: dict[str, Callable[[Any], Any]] = {
     "fit": lambda s: chain.fit(x, seed=s),
     "fit of a network": lambda s: pixels.fit(x > 0, seed=s),
     "sample": drawn,
+    "bridge_log_partition": lambda s: chain.bridge_log_partition({"h": 0.2}, seed=s),
     "annealed_log_partition": lambda s: chain.annealed_log_partition({"h": 0.2}, seed=s),
     "loss": lambda s: chain.loss({"h": 0.2}, x, "one", key=s, n_masks=1),
     "attention_dependency": lambda s: gm.attention_dependency(np.zeros((1, 2), int), [2], np.full((1, 1, 2, 2), 0.5), seed=s),

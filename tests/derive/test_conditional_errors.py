@@ -61,6 +61,7 @@ VERBS: dict[str, Callable[[Any, Any], object]] = {
     "map": lambda m, p: m.map(p, given=ONE),
     "marginals": lambda m, p: m.marginals(p, given=ONE),
     "next_symbol": lambda m, p: m.next_symbol(p, [[0]], given=ONE),
+    "bridge": lambda m, p: m.bridge_log_partition(p, "cells"),
     "annealed": lambda m, p: m.annealed_log_partition(p, "cells"),
     "annealed_sweeps": lambda m, p: m.annealed_log_partition(p),
     "bias": lambda m, p: m.sampler_bias(p, "cells", given=ONE),

@@ -36,6 +36,7 @@ VERBS: dict[str, Callable[[gm.Model, dict], object]] = {
     "map": lambda m, p: m.map(p),
     "sample": lambda m, p: m.sample(p, "g", draws=2, chains=1),
     "exact draws": lambda m, p: m.sample(p, "exact", draws=2, chains=1),
+    "bridge": lambda m, p: m.bridge_log_partition(p, "g"),
     "annealing": lambda m, p: m.annealed_log_partition(p, "g"),
     "fit": lambda m, p: m.fit(ROWS, "one", init=p),
     "fit fixed": lambda m, p: m.fit(ROWS, "one", fixed=p),

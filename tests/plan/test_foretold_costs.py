@@ -84,6 +84,8 @@ REFUSED: dict[str, tuple[Callable[[gm.Fit], Any], str]] = {
         "fewer `steps=`",
     ),
     "annealed importance": (lambda fit: model().annealed_log_partition(PARAMS, chains=MANY), "fewer chains"),
+    "bridge sampling": (lambda fit: model().bridge_log_partition(PARAMS, betas=2000), "fewer `betas=` or `draws=`"),
+    "chains of bridge sampling": (lambda fit: model().bridge_log_partition(PARAMS, chains=MANY), "fewer"),
     "betas": (lambda fit: model().annealed_log_partition(PARAMS, betas=MANY), "fewer `betas=`"),
     "steps for each beta": (lambda fit: model().annealed_log_partition(PARAMS, steps_per_beta=10**12), "fewer draws"),
     "data sets of a check": (lambda fit: fit.predictive(draws=MANY), "fewer `draws=`"),
