@@ -148,10 +148,18 @@ def test_colours_of_several_turns_are_drawn_at_once(signs: bool, monkeypatch: py
     assert (alone["posterior"]["x"].values == spread["posterior"]["x"].values).all()
 
 
-def test_devices_share_a_colour_equally():
+@pytest.mark.parametrize(
+    ("processes", "message"),
+    [
+        ((0, 0, 0), "3 devices do not share the 2 cells of a colour equally"),
+        ((0, 0, 1), "devices of one process, and these belong to several"),
+    ],
+)
+def test_devices_of_one_process_share_a_colour_equally(processes: tuple[int, ...], message: str):
     kernel = build_kernel(gm.parse(MODEL).model().lowered, gm.parse(MODEL).model().sampler("s")[1]).kernel
-    mesh: Any = SimpleNamespace(shape={"data": 3})
-    with pytest.raises(gm.GmlmError, match=r"3 devices do not share the 2 cells of a colour equally"):
+    devices = np.array([SimpleNamespace(process_index=number) for number in processes])
+    mesh: Any = SimpleNamespace(shape={"data": 3}, devices=devices)
+    with pytest.raises(gm.GmlmError, match=message):
         over_cells(kernel, Spread(mesh, "data"))
 
 
