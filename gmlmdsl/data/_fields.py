@@ -5,7 +5,9 @@ Each error names its place in the file.
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -144,9 +146,7 @@ def _values(rows: AbstractRows, part: Sequence[int], v: VariableArray, tokens: S
     bad = np.array([u not in found and u not in tokens for u in unique.tolist()], bool)[inverse.reshape(texts.shape)]
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
-        help = _cure(v, {plain(u) for u in seen})
-        if not help and bad[:, column].all():
-            help = f"no field of this column is: if it is none of `{v.name}`, leave it out with `columns=`"
+        help = _cure(v, {plain(u) for u in seen}) or _strangers(rows, part, v, texts, bad | absent, column)
         raise _refuse(rows, row, part[column], v, str(texts[row, column]), help)
     numbers = np.array([float(found.get(u, 0)) for u in unique.tolist()])[inverse.reshape(texts.shape)]
     return np.where(absent, np.nan, numbers)
@@ -188,6 +188,26 @@ def _cure(v: VariableArray, found: set[str]) -> str:
     if v.kind == "bit" and found <= {"-1", "1"}:
         return f"-1 and 1 are spins: declare `{v.name}` as `spin`, or write -1 as 0"
     return ""
+
+
+def _strangers(rows: AbstractRows, part: Sequence[int], v: VariableArray, texts: Array, wrong: Array, column: int) -> str:
+    """Return what to do if no field of a column is a value of the variable: leave it out, or declare these values.
+
+    `texts` are the fields, and `wrong` is true where a field is no value; both have shape (rows, columns of `part`).
+    """
+    strange = wrong.all(axis=0)
+    if not strange[column]:
+        return ""
+    if strange.all():
+        kinds = Counter(frozenset(u for u in texts[:, k].tolist() if u.lower() not in HOLES) for k in range(len(part)))
+        values = sorted(kinds.most_common(1)[0][0])
+        if 1 < len(values) <= 8 and not any(u[-1].isdigit() for u in values):
+            written = json.dumps(values, ensure_ascii=False)[1:-1]
+            return f"declare `{v.name}` as `labels({written})`, or choose other columns with `columns=`"
+    first = int(np.argmin(strange))
+    leading = not rows.in_order and bool(strange[:first].all()) and not strange[first:].any()
+    option = f"columns='{rows.columns[part[first]]}:'" if leading else "columns="
+    return f"no field of this column is one. If the column is no cell of `{v.name}`, leave it out: `{option}`"
 
 
 def is_digits(text: str) -> bool:

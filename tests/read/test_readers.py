@@ -233,8 +233,27 @@ def test_a_value_that_does_not_fit_is_named_by_its_place(write, labelled):
     assert found.message == 'votes.csv, line 5, column `crime` is "maybe": not a value of `x`; its values are `n`, `y`'
     found = refusal(encode, labelled.graph, gm.read_table(write(VOTES), "0:2"), missing="?")
     assert "line 2, column `Class`" in found.message
-    assert "leave it out with `columns=`" in found.help
+    assert "leave it out: `columns=`" in found.help
     assert "has 2 columns, the model has 3 cells" in refusal(encode, labelled.graph, gm.read_table(write(VOTES), "2:")).message
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "help"),
+    [
+        ("a,b,c\nr,y,n\nd,n,y\nd,n,?\n", None, 'declare `x` as `labels("n", "y")`, or choose other columns with `columns=`'),
+        ("a,b,c\n1,1,7\n-1,1,8\n", None, "no field of this column is one. If the column is no cell of `x`, leave it out: `columns=`"),
+        (
+            "Class,a,b,c\nr,1,1,1\nd,-1,1,1\n",
+            "0:2",
+            "no field of this column is one. If the column is no cell of `x`, leave it out: `columns=`",
+        ),
+        ("a,b,c\n3,4,3\n4,3,3\n", None, "no field of this column is one. If the column is no cell of `x`, leave it out: `columns=`"),
+        ("a,b,c\nr,1,1\n1,-1,1\n", None, ""),
+    ],
+)
+def test_a_column_without_a_value_is_left_out_or_declared(write, text, columns, help):
+    graph = gm.parse("model m { var x[i in range(3)] : spin\n factor x[0] }").model().graph
+    assert refusal(encode, graph, gm.read_table(write(text), columns)).help == help
 
 
 def test_columns_follow_the_labels_of_the_axis(write):
