@@ -1,4 +1,4 @@
-"""The extension of Jupyter and IPython: programs in cells (`%%gmlm`), and errors without a traceback.
+"""The extension of Jupyter and IPython: programs in cells (`%%gmlm`) with completion, and errors without a traceback.
 
     %load_ext gmlmdsl
 
@@ -18,11 +18,12 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any
 
 from ._compile import BoundProgram, parse
 from ._diagnostics import GmlmError, GmlmWarning, fail, preformatted, rendered
+from .editor import Document, completions
 
 INPUT = re.compile(r"([A-Za-z_]\w*)=")
 PACKAGE = str(Path(__file__).parent)
@@ -54,6 +55,28 @@ def register(shell: Any) -> None:
     gmlm.__doc__ = f"Make a program of this cell: `{USAGE}`."
     shell.register_magic_function(gmlm, magic_kind="cell", magic_name="gmlm")
     shell.set_custom_exc((GmlmError,), without_traceback)
+    vars(completed).update(matcher_api_version=2, matcher_identifier="gmlmdsl")
+    shell.Completer.custom_matchers.append(completed)
+
+
+def completed(context: Any) -> dict[str, Any]:
+    """Return the words that may stand at the cursor of a cell `%%gmlm`, as a matcher of IPython's second interface.
+
+    Args:
+        context: the text of the cell and the place of the cursor, `IPython.core.completer.CompletionContext`.
+    """
+    lines = context.full_text.split("\n")
+    if not lines[0].startswith("%%gmlm") or context.cursor_line == 0:
+        return {"completions": []}
+    before = lines[context.cursor_line][: context.cursor_position]
+    offset = len("\n".join([*lines[1 : context.cursor_line], before]))
+    found = completions(Document("<cell>", "\n".join(lines[1:])), offset)
+    fragment = re.split(r"\W", before)[-1]
+    return {
+        "completions": [SimpleNamespace(text=c.word, type=c.kind) for c in found],
+        "suppress": True,  # Names of Python have no meaning here.
+        "matched_fragment": fragment,
+    }
 
 
 def without_traceback(shell: Any, kind: type, error: GmlmError, trace: TracebackType | None, tb_offset: int | None = None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ class Shell:
     def __init__(self) -> None:
         self.user_ns: dict[str, Any] = {"size": 3, "weights": np.array([1.0, 2.0, 3.0])}
         self.magics: dict[tuple[str, str], Any] = {}
+        self.Completer = SimpleNamespace(custom_matchers=[])
 
     def register_magic_function(self, function: Any, magic_kind: str, magic_name: str) -> None:
         self.magics[magic_kind, magic_name] = function
@@ -52,6 +54,34 @@ def test_a_cell_becomes_a_program(shell: Shell):
     assert program.model().log_partition({"h": np.zeros(3)}) == pytest.approx(3 * np.log(2))
     assert repr(shown) == "votes: model votes; mask one"
     assert shown._repr_html_().startswith("<div>votes: model votes; mask one</div><div>")
+
+
+def complete(shell: Shell, text: str) -> dict[str, Any]:
+    """What the shell's matcher answers at the mark `|`."""
+    before = text[: text.index("|")].split("\n")
+    place = {"cursor_line": len(before) - 1, "cursor_position": len(before[-1])}
+    (matcher,) = shell.Completer.custom_matchers
+    assert matcher.matcher_api_version == 2
+    return matcher(SimpleNamespace(full_text=text.replace("|", ""), **place))
+
+
+@pytest.mark.parametrize(
+    ("line", "fragment", "word", "kind"),
+    [
+        ("mask two = sub|", "sub", "subsets", "form"),
+        ("sampler s { update x[K] where K ~ o| }", "o", "one", "mask"),
+        ("sam|", "sam", "sampler", "keyword"),
+    ],
+)
+def test_a_cell_is_completed(shell: Shell, line: str, fragment: str, word: str, kind: str):
+    found = complete(shell, f"%%gmlm votes n=3\n{INPUTS + CELL}{line}\n")
+    assert (found["suppress"], found["matched_fragment"]) == (True, fragment)
+    assert word in {c.text for c in found["completions"] if kind in c.type}
+
+
+@pytest.mark.parametrize("text", ["mask two = sub|", "%%gmlm vo|", "%%time\nsub|"])
+def test_other_cells_are_left_to_the_notebook(shell: Shell, text: str):
+    assert complete(shell, text) == {"completions": []}
 
 
 def test_warnings_are_shown_and_the_program_is_kept(shell: Shell):

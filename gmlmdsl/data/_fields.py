@@ -195,7 +195,7 @@ def _strangers(rows: AbstractRows, part: Sequence[int], v: VariableArray, texts:
 
     `texts` are the fields, and `wrong` is true where a field is no value; both have shape (rows, columns of `part`).
     """
-    strange = wrong.all(axis=0)
+    strange: Array = np.all(wrong, axis=0)
     if not strange[column]:
         return ""
     if strange.all():
