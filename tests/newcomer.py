@@ -77,7 +77,7 @@ def main() -> None:
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     table = "\n".join(f"| {name} | {clock:.1f} | {processor:.1f} |" for name, clock, processor in rows)
     text = f"""<!-- times -->
-{time.strftime("%Y-%m-%d")}, commit {commit}, Python {python}, {os.cpu_count()} cores, on which {load:.1f} other processes ran at the start:
+{time.strftime("%Y-%m-%d")}, commit {commit}, Python {python}, {os.cpu_count()} cores with a load of {load:.1f} at the start:
 
 | command | seconds on the clock | processor seconds |
 |---|--:|--:|
