@@ -59,11 +59,13 @@ def register(shell: Any) -> None:
     shell.Completer.custom_matchers.append(completed)
 
 
-def completed(context: Any) -> dict[str, Any]:
-    """Return the words that may stand at the cursor of a cell `%%gmlm`, as a matcher of IPython's second interface.
+def completed(context: Any) -> dict[str, object]:
+    """Return the words that may stand at the cursor of a cell `%%gmlm`.
+
+    IPython calls this as a matcher of its second interface.
 
     Args:
-        context: the text of the cell and the place of the cursor, `IPython.core.completer.CompletionContext`.
+        context: the text and the cursor, `IPython.core.completer.CompletionContext`.
     """
     lines = context.full_text.split("\n")
     if not lines[0].startswith("%%gmlm") or context.cursor_line == 0:

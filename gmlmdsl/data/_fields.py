@@ -191,23 +191,29 @@ def _cure(v: VariableArray, found: set[str]) -> str:
 
 
 def _strangers(rows: AbstractRows, part: Sequence[int], v: VariableArray, texts: Array, wrong: Array, column: int) -> str:
-    """Return what to do if no field of a column is a value of the variable: leave it out, or declare these values.
+    """Return what to do if no field of a column is a value: leave it out, or declare the values.
 
-    `texts` are the fields, and `wrong` is true where a field is no value; both have shape (rows, columns of `part`).
+    `texts` are the fields, and `wrong` is true where a field is no value; both have the shape
+    (rows, columns of `part`).
     """
     strange: Array = np.all(wrong, axis=0)
     if not strange[column]:
         return ""
-    if strange.all():
-        kinds = Counter(frozenset(u for u in texts[:, k].tolist() if u.lower() not in HOLES) for k in range(len(part)))
-        values = sorted(kinds.most_common(1)[0][0])
-        if 1 < len(values) <= 8 and not any(u[-1].isdigit() for u in values):
-            written = json.dumps(values, ensure_ascii=False)[1:-1]
-            return f"declare `{v.name}` as `labels({written})`, or choose other columns with `columns=`"
-    first = int(np.argmin(strange))
-    leading = not rows.in_order and bool(strange[:first].all()) and not strange[first:].any()
-    option = f"columns='{rows.columns[part[first]]}:'" if leading else "columns="
+    if strange.all() and (labels := _labels(texts)):
+        return f"declare `{v.name}` as `labels({labels})`, or choose other columns with `columns=`"
+    option, first = "columns=", int(np.argmin(strange))
+    if strange.sum() == first and not rows.in_order:  # The others are the last columns.
+        option = f"columns='{rows.columns[part[first]]}:'"
     return f"no field of this column is one. If the column is no cell of `{v.name}`, leave it out: `{option}`"
+
+
+def _labels(texts: Array) -> str:
+    """Return the values of most columns as arguments of `labels(..)`, if they may be labels."""
+    kinds = Counter(frozenset(u for u in t if u.lower() not in HOLES) for t in texts.T.tolist())
+    values = sorted(kinds.most_common(1)[0][0])
+    if not 1 < len(values) <= 8 or any(u[-1].isdigit() for u in values):
+        return ""
+    return json.dumps(values, ensure_ascii=False)[1:-1]
 
 
 def is_digits(text: str) -> bool:

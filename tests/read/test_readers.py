@@ -243,6 +243,11 @@ def test_a_value_that_does_not_fit_is_named_by_its_place(write, labelled):
         ("a,b,c\nr,y,n\nd,n,y\nd,n,?\n", None, 'declare `x` as `labels("n", "y")`, or choose other columns with `columns=`'),
         ("a,b,c\n1,1,7\n-1,1,8\n", None, "no field of this column is one. If the column is no cell of `x`, leave it out: `columns=`"),
         (
+            "Class,a,b\nr,1,1\nd,-1,1\n",
+            None,
+            "no field of this column is one. If the column is no cell of `x`, leave it out: `columns='a:'`",
+        ),
+        (
             "Class,a,b,c\nr,1,1,1\nd,-1,1,1\n",
             "0:2",
             "no field of this column is one. If the column is no cell of `x`, leave it out: `columns=`",
