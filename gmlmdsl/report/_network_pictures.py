@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._diagnostics import counted, is_real_number
 from .._optional import need
-from ._palette import DIVERGING, LIGHT, MARKERS, SERIES, WIDTH, axes_of, bare, house_style, in_lines, plain
+from ._palette import DIVERGING, LIGHT, MARKERS, SERIES, WIDTH, axes_of, bare, house_style, plain
 from ._picture_arguments import LARGEST, axes_in, numbers, verified_axes, verified_names, verified_number, verified_table, wrong
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ Array = np.ndarray
 MOST_NAMES = 60
 # maximum number of nodes on a circle with horizontal names; with more, names follow the radii
 UPRIGHT = 24
+# A line of a name has at most this many letters: names beside a circle stay inside the picture.
+LETTERS = 22
 WIDEST = 5.0  # points
 SPREAD = 250.0  # approximate extent, in points, of the nodes of a picture with names beside them
 LAYOUTS = ("circular", "spring")
@@ -346,7 +349,7 @@ def _draw_names(axes: Axes, xy: Array, names: list[str], ring: bool) -> None:
         return
     halo = withStroke(linewidth=2.0, foreground=LIGHT["paper"])  # names over lines must be legible
     radial = ring and len(names) > UPRIGHT
-    written = bare(names) if radial else [in_lines(name) for name in bare(names)]
+    written = bare(names) if radial else [fill(n, LETTERS, max_lines=3, placeholder="..") for n in bare(names)]
     # On a circle, the names of two neighbours at its top or bottom point away from each other.
     middle = 0.05 if ring else 0.3
     for (x, y), name, way in zip(xy, written, _outward(xy) if ring else label_ways(xy, written), strict=True):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from refusals import refused
@@ -48,6 +49,20 @@ def test_nodes_stand_on_a_circle_in_the_order_of_the_cells_or_where_they_are_put
         plot_network(table, layout={n: (0, 0) for n in "abc"})
     with pytest.raises(GmlmError, match="circular"):
         plot_network(table, layout="square")
+
+
+def test_long_names_on_a_circle_stay_inside_the_picture():
+    """The votes of the US House of 1984: words that are joined by hyphens are broken there."""
+    votes = ["handicapped-infants", "adoption-of-the-budget-resolution", "religious-groups-in-schools", "aid-to-nicaraguan-contras"]
+    names = [*votes, "synfuels-corporation-cutback", *(f"vote-{k}" for k in range(5)), "superfund-right-to-sue-and-" + "more-" * 9, "z"]
+    table = pd.DataFrame({"first": names[0], "second": names[1:], "value": 1.0, "3%": 0.5, "97%": 1.5})
+    figure = plot_network(table, nodes=names)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    boxes = [t.get_window_extent(renderer) for t in figure.axes[0].texts if t.get_text()]
+    assert len(boxes) == 12
+    width, height = figure.canvas.get_width_height()
+    assert all(b.x0 >= 0 and b.x1 <= width and b.y0 >= 0 and b.y1 <= height for b in boxes)
 
 
 def test_pictures_are_drawn_into_given_axes():
