@@ -173,7 +173,7 @@ FAULTS = {
     "unknown column": (("votes.csv", "--columns", "crim,1"), "did you mean `crime`?"),
     "unknown group": (("votes.csv", "--where", "Class=lef"), "did you mean `left`?"),
     "no group": (("votes.csv", "--where", "Class"), "expected `column=value`"),
-    "no value of the model": (("votes.csv",), "leave it out with `--columns`"),
+    "no value of the model": (("votes.csv",), "leave it out: `--columns`"),
     "where of an alignment": (("fam.a2m", "--where", "a=b"), "`--where` is for tables of text: fam.a2m is not one"),
     "focus of a table": (("votes.csv", "--focus", "a", "--row-gaps", "0.5"), "`--focus`, `--row-gaps` are for alignments"),
     "two weights": (("votes.csv", "--where", "Class=left", "--weights", "w", "--identity", "0.8"), "leave `--weights` out"),
