@@ -22,6 +22,7 @@ from ._group_penalty import (
 )
 from ._inference import SINGULAR, Covariances, Curvature, curvature, determined
 from ._kinks import Selected, at_kinks, held_graph, without_interval
+from ._long_fit import LongFit, evidence_identity, long_fit, restored
 from ._methods import WHOLE, MonteCarloEM, PersistentContrastiveDivergence, method_of, whole_mask
 from ._minimise import MOST_INFERRED
 from ._optimise import Scaled, lbfgs, scaling

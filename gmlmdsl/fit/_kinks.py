@@ -62,7 +62,9 @@ def without_interval(host: FactorGraph, fixed: Sequence[str], params: Mapping[st
     return at_kinks(host, fixed, params) | np.concatenate([*still, np.zeros(0, bool)])
 
 
-def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[Arrays], Curvature | None], steps: int | None, run: LongFit | None = None) -> Outcome:
+def settle(
+    objective: Objective, outcome: Outcome, curve_at: Callable[[Arrays], Curvature | None], steps: int | None, run: LongFit | None = None
+) -> Outcome:
     """Continue the minimisation from the point at which L-BFGS stalled at non-smooth points.
 
     Entries that a step of coordinate descent would leave at the centre of their prior are held

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,7 +17,7 @@ from ..data import as_bytes, as_identity, from_bytes, hash_of_arrays, hash_of_co
 from ..derive import Spread, fetched, float_type, of_all, of_first, on_device
 from ..files import SavedStates, alone, as_path, asked_to_end
 from ..graph import Lowered
-from ._options import FitOptions
+from ._options import Evidence, FitOptions, row_weights
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -77,20 +77,37 @@ class LongFit:
         """
         if not self.saves:
             return work(None, lambda _: None)
-        if self.finished is None:
-            self._resume()
-        assert self.finished is not None
-        if self.place == len(self.finished):
-            result = work(self.unfinished, self._reached_within)
+        finished = self.resumed()
+        if self.place == len(finished):
+            result = work(self.unfinished, self.reached_within)
             self.unfinished = None
-            self.finished.append(_leaves(result))
-            self._reached_within(None)
+            finished.append(_leaves(result))
+            self.reached_within(None)
         else:
-            places = zip(self.finished[self.place], jax.tree.leaves(like), strict=True)
-            leaves = [on_device(a) if isinstance(b, jax.Array) else a for a, b in places]
-            result = jax.tree.unflatten(jax.tree.structure(like), leaves)
+            result = restored(finished[self.place], like)
         self.place += 1
         return result
+
+    def resumed(self) -> list[Leaves]:
+        """Return the finished parts, after reading those that an earlier run saved."""
+        if self.finished is None:
+            found, parts = self._latest(), []
+            if found is not None:
+                self.step, data, notes = found
+                parts = list(from_bytes(data, [[np.empty(*a) for a in part] for part in notes["parts"]]))
+                self.unfinished = parts.pop() if notes["unfinished"] else None
+            self.finished = parts
+        return self.finished
+
+    def reached_within(self, state: Callable[[], PyTree] | None) -> None:
+        """Save the finished parts, and the state of the unfinished one if there is one, if it is due."""
+        parts = functools.cache(lambda: [*(self.finished or []), *([] if state is None else [_leaves(state())])])
+        self.step += 1
+        self.reached(
+            self.step,
+            parts,
+            lambda: {"parts": [[[a.shape, a.dtype.str] for a in part] for part in parts()], "unfinished": state is not None},
+        )
 
     def agreed(self, number: int) -> int:
         """Return the number of the first process, in all processes that run together."""
@@ -107,27 +124,25 @@ class LongFit:
         step, notes = json.loads(head)
         return step, data, notes
 
-    def _resume(self) -> None:
-        """Read the parts that an earlier run saved."""
-        found, self.finished = self._latest(), []
-        if found is not None:
-            self.step, data, notes = found
-            self.finished = from_bytes(data, [[np.empty(*a) for a in part] for part in notes["parts"]])
-            self.unfinished = self.finished.pop() if notes["unfinished"] else None
 
-    def _reached_within(self, state: Callable[[], PyTree] | None) -> None:
-        """Save the finished parts, and the state of the unfinished one if there is one."""
-        parts = functools.cache(lambda: [*(self.finished or []), *([] if state is None else [_leaves(state())])])
-        self.step += 1
-        self.reached(
-            self.step,
-            parts,
-            lambda: {"parts": [[[a.shape, a.dtype.str] for a in part] for part in parts()], "unfinished": state is not None},
-        )
+def restored(leaves: Leaves, like: T) -> T:
+    """Return saved arrays as a tree, on the device where `like` has JAX arrays."""
+
+    def placed(a: Array, b: object) -> object:
+        if not isinstance(b, jax.Array):
+            return a
+        return jax.random.wrap_key_data(on_device(a), impl=jax.random.key_impl(b)) if _is_key(b) else on_device(a)
+
+    found, structure = jax.tree.flatten(like)
+    return jax.tree.unflatten(structure, list(map(placed, leaves, found)))
 
 
 def _leaves(tree: PyTree) -> Leaves:
-    return [np.asarray(fetched(a)) for a in jax.tree.leaves(tree)]
+    return [np.asarray(fetched(jax.random.key_data(a) if _is_key(a) else a)) for a in jax.tree.leaves(tree)]
+
+
+def _is_key(a: object) -> bool:
+    return isinstance(a, jax.Array) and jax.dtypes.issubdtype(a.dtype, jax.dtypes.prng_key)
 
 
 class _Ended(Exception):
@@ -192,3 +207,18 @@ def fit_identity(lowered: Lowered, codes: Array, weights: Array, start: PyTree, 
         rule = hash_of_computation(lambda w, s: optimizer.update(w, s, w), free, optimizer.init(free))
         parts["optimizer (with its learning rate and schedule)"] = rule
     return as_identity(parts)
+
+
+def evidence_identity(evidence: Evidence, start: PyTree, options: Mapping[str, object], arrays: Iterable[object] = ()) -> dict[str, str]:
+    """Return everything that a computation beside a fit depends on, by part.
+
+    Args:
+        evidence: the data of the fit, and its options.
+        start: the parameters at which the computation starts.
+        options: its own options.
+        arrays: further arrays on which it depends; other objects do not count.
+    """
+    known = fit_identity(evidence.lowered, evidence.codes, row_weights(evidence), start, evidence.options)
+    own = {k: v for k, v in options.items() if k not in ("progress", "checkpoint")}
+    numbers = hash_of_arrays(a for a in arrays if isinstance(a, jax.Array | np.ndarray))
+    return known | as_identity({**own, "numbers": numbers})

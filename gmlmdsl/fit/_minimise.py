@@ -150,7 +150,9 @@ def has_vanished(curve: Curvature | None, first: Curvature | None) -> bool:
     return curve.largest < SUSPECT * first.largest
 
 
-def _with_pauses(objective: Objective, free: Arrays, options: FitOptions, colours: Colouring | None, kinked: bool, run: LongFit) -> tuple[Outcome, Look]:
+def _with_pauses(
+    objective: Objective, free: Arrays, options: FitOptions, colours: Colouring | None, kinked: bool, run: LongFit
+) -> tuple[Outcome, Look]:
     def scaled(at: Arrays, curve: Curvature | None) -> Scaled:
         return _scaled(objective, at, curve, colours)
 

@@ -237,7 +237,8 @@ def _in_pieces(
                 return end
             s = _second(start, s)
             rough, floor = False, s.steps
-        reached(lambda at=(np.asarray(rough), floor, *s): at)
+        here = np.asarray(rough), floor, *s
+        reached(lambda at=here: at)
 
 
 @quickly_compiled(lambda scaled, *_: not scaled.has_single)

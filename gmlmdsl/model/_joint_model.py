@@ -833,10 +833,10 @@ class JointModel(Model):
             mesh_axis: an axis of the ambient mesh of devices, over which the rows of a full-batch
                 fit are spread: `with jax.set_mesh(jax.make_mesh((4,), ("data",))):` and
                 `mesh_axis="data"`. Sums over rows then differ from those on one device by rounding.
-            checkpoint: a folder for the state of a fit with `optimizer=` or `method=`, which is
-                saved every 30 seconds. The same call goes on after the process was killed, with an
-                equal result. SIGTERM and Ctrl-C save the state first. The folder is removed when
-                the fit is done.
+            checkpoint: a folder for the state of the fit, which is saved every 30 seconds. The
+                same call goes on after the process was killed, with an equal result. SIGTERM and
+                Ctrl-C save the state first. The folder is removed when the fit is done. Of several
+                processes, only the first one uses the folder.
 
         Returns:
             A `Fit` with estimates, sandwich standard errors, and a status with remedies.
@@ -883,6 +883,7 @@ class JointModel(Model):
         given: Given | None = None,
         gaps: str = "sum",
         progress: bool | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Path:
         """Fit under a range of penalties on couplings, and choose one fit by a criterion.
 
@@ -937,6 +938,8 @@ class JointModel(Model):
             gaps: see `fit`; a rule can be combined with "ignore".
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
+            checkpoint: a folder for the fits that are done, as in `fit`; the fit under way begins
+                anew.
 
         Returns:
             A `Path` with `.table`, `.chosen_couplings`, `.params` and `.selected`. `.network()` is
@@ -965,7 +968,7 @@ class JointModel(Model):
         evidence = Evidence(bound, lowered, rows.codes, FitOptions(name, weights=weights, progress=progress, impute=False, gaps=gaps))
 
         refit = path_refit(Fit, evidence, rows.index, self.graph, self._meta(seed), lambda: self)
-        options = PathOptions(penalty, criterion, gamma, rule, on, folds, subsamples, threshold, wrong, seed, progress)
+        options = PathOptions(penalty, criterion, gamma, rule, on, folds, subsamples, threshold, wrong, seed, progress, checkpoint)
         return fit_path(evidence, options, refit)
 
     @at_once
@@ -1241,6 +1244,7 @@ class JointModel(Model):
         given: Given | None = None,
         gaps: str = "sum",
         inclusion: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Any:
         """Draw the parameters from their posterior.
 
@@ -1275,6 +1279,8 @@ class JointModel(Model):
                 probability for all entries of a parameter. `gm.StochasticBlock(..)`: with
                 probabilities that depend on unknown clusters of the cells. Both replace the
                 `probability` of the program, except at entries where it is 0 or 1.
+            checkpoint: a folder for the state of the chains and their draws, as in `fit`. The fit
+                before the draws is repeated if the run was interrupted.
 
         Returns:
             An InferenceData or a DataTree, as the installed ArviZ requires. `posterior` has each
@@ -1296,6 +1302,9 @@ class JointModel(Model):
 
         bound, rows = bound_dataset(self.lowered, x, missing, given)
         if self.graph.hyperpriors and not has_spikes(self.graph):
+            if checkpoint is not None:
+                message = "`checkpoint=` has the state of our own chains, and priors with fitted arguments are drawn by NumPyro's"
+                raise fail("E704", message, help="leave it out, or give the priors numbers as arguments")
             name, _ = self._mask(mask, bound)
             target = self.to_numpyro(x, mask, weights=weights, missing=missing, given=given, calibrate=None)
             options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps)
@@ -1304,10 +1313,10 @@ class JointModel(Model):
             if inclusion is not None:
                 raise fail("E507", "`inclusion=` is the prior of indicators, and no parameter has any", help="`~ spike_slab(1, 0.5)`, say")
             fit = self.fit(x, mask, seed, weights=weights, missing=missing, given=given, impute=False, gaps=gaps)
-            return fit.posterior(draws, chains, seed=seed, warmup=warmup)
+            return fit.posterior(draws, chains, seed=seed, warmup=warmup, checkpoint=checkpoint)
         name, lowered = self._mask(mask, bound)
         weights = rows.matched(weights, "weights")
-        options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps, inclusion)
+        options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps, inclusion, checkpoint)
         return sample_posterior(bound, lowered, rows.codes, options, self.program.provenance() | {"model": self.name})
 
     # Display
