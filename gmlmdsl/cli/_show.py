@@ -222,8 +222,8 @@ def run_sample(request: SampleRequest) -> None:
         help_ = "leave `--report` out; `--out` saves tokens and scores"
         raise fail("E507", f"a report looks at chains, and sampler `{sampler}` decodes", help=help_)
     spread = _spread_chains(model, sampler, strings, request)
-    if request.store is not None and (decodes or model.graph.network is not None):
-        message = "`--store` takes chains of a model without a network, and independent draws"
+    if request.store is not None and decodes:
+        message = f"`--store` takes chains and independent draws, and sampler `{sampler}` decodes"
         raise fail("E507", message, help="save the draws at the end: `--out`")
     import time
 

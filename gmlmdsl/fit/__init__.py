@@ -27,6 +27,7 @@ from ._methods import WHOLE, MonteCarloEM, PersistentContrastiveDivergence, meth
 from ._minimise import MOST_INFERRED
 from ._optimise import Scaled, lbfgs, scaling
 from ._options import Evidence, FitOptions, row_weights
+from ._passes import fit_in_pieces
 from ._prepare import WORTH_MERGING, make_objective, objective_colouring, stays_finite, verify_possible
 from ._record import FitRecord, estimate_to_fit, fit_from_file
 from ._refits import Refit, Reweighted

@@ -78,6 +78,7 @@ class Estimate:
     rows: int
     missing: Missing
     seconds: float
+    effective_rows: float | None = None  # of rows in pieces, which are not kept
 
     @property
     def status(self) -> Status:

@@ -6,7 +6,7 @@ The loop of L-BFGS evaluates value and gradient at a single place.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -163,6 +163,36 @@ def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE, 
     else:
         like = _End(jax.tree.map(jnp.asarray, scaled.origin), {p.name: 0 for p in host.parameters}, *[0] * 5)  # pyright: ignore[reportArgumentType]
         found = run.part(lambda begun, reached: _in_pieces(scaled, size, limit, tolerance, room, run, begun, reached), like)
+    return _outcome(scaled, found, tolerance)
+
+
+def lbfgs_in_passes(
+    scaled: Scaled,
+    both: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
+    most_steps: int | None,
+    begun: Sequence[Any] | None,
+    reached: Callable[..., None],
+) -> Outcome:
+    """Run L-BFGS with an objective that no compiled program evaluates as a whole.
+
+    Args:
+        scaled: the coordinates, with an objective of some rows.
+        both: returns the objective of all rows and its gradient, at coordinates.
+        most_steps: the maximum number of steps, None for the default.
+        begun: the state from which the run resumes, or None.
+        reached: a function to be called with the state after each evaluation.
+    """
+    limit = MOST_STEPS if most_steps is None else most_steps
+    size = sum(np.size(v) for v in jax.tree.leaves(scaled.origin)) if scaled.matrix is None else scaled.matrix.shape[1]
+    s = _first(np.zeros(size), jnp.zeros(max(limit, MOST_STEPS)), jnp.zeros((), jnp.int32)) if begun is None else _Search(*begun)
+    while bool(_goes_on(s, 0, limit, TOLERANCE, limit)):
+        to = s.z + s.step * s.direction
+        s = _one_turn(s, to, *both(to))
+        reached(lambda at=s: at)
+    return _outcome(scaled, _ended(scaled, s), TOLERANCE)
+
+
+def _outcome(scaled: Scaled, found: _End, tolerance: float) -> Outcome:
     n, value, gradient = int(found.steps), float(found.value), float(found.gradient)
     if not np.isfinite(value):
         reason = "diverged"
@@ -171,7 +201,7 @@ def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE, 
     else:
         reason = "stalled" if bool(found.stalled) else "steps"
     # JAX returns a sorted dict.
-    named = {p.name: np.asarray(found.params[p.name]) for p in host.parameters}
+    named = {p.name: np.asarray(found.params[p.name]) for p in scaled.objective.frame.host.parameters}
     return Outcome(found.free, np.asarray(found.trace)[:n] if n else np.array([value]), gradient, n, reason, value, named)
 
 
@@ -286,25 +316,34 @@ def _minimised(
     rounding = float(jnp.finfo(jnp.float32 if rough else s.z.dtype).eps)
     both = jax.value_and_grad(scaled)
 
-    def going(s: _Search) -> jax.Array:
-        steep = _largest(s.gradient)
-        # At least one step is taken unless the gradient is 0.
-        small = (steep <= tolerance) & ((s.steps > floor) | (steep == 0))
-        worn = (s.stalled >= STALLED) | (s.shorter >= SHORTER) | ~jnp.isfinite(s.value)
-        return s.fresh | ((s.steps < limit) & (s.steps < pause) & ~small & ~worn)
-
     def turn(s: _Search) -> _Search:
         to = s.z + s.step * s.direction
-        value, gradient = both(to)
-        slope, slack = s.gradient @ s.direction, NOISE * rounding * jnp.abs(s.value)
-        taken = s.fresh | ((value <= s.value + ENOUGH * s.step * slope + slack) & jnp.isfinite(gradient).all())
-        return jax.lax.cond(
-            taken,
-            lambda: _advanced(s, to, value, gradient, rounding, scaled.metric),
-            lambda: s._replace(step=s.step / 2, shorter=s.shorter + 1),
-        )
+        return _turned(s, to, *both(to), rounding, scaled.metric)
 
-    return jax.lax.while_loop(going, turn, s)
+    return jax.lax.while_loop(lambda s: _goes_on(s, floor, limit, tolerance, pause), turn, s)
+
+
+def _goes_on(s: _Search, floor: Any, limit: Any, tolerance: Any, pause: Any) -> jax.Array:
+    """Return whether another evaluation is needed, see `_minimised`."""
+    steep = _largest(s.gradient)
+    # At least one step is taken unless the gradient is 0.
+    small = (steep <= tolerance) & ((s.steps > floor) | (steep == 0))
+    worn = (s.stalled >= STALLED) | (s.shorter >= SHORTER) | ~jnp.isfinite(s.value)
+    return s.fresh | ((s.steps < limit) & (s.steps < pause) & ~small & ~worn)
+
+
+def _turned(s: _Search, to: jax.Array, value: jax.Array, gradient: jax.Array, rounding: float, metric: Metric | None) -> _Search:
+    """Return the state after an evaluation at `to`: the step is accepted, or halved."""
+    slope, slack = s.gradient @ s.direction, NOISE * rounding * jnp.abs(s.value)
+    taken = s.fresh | ((value <= s.value + ENOUGH * s.step * slope + slack) & jnp.isfinite(gradient).all())
+    return jax.lax.cond(
+        taken, lambda: _advanced(s, to, value, gradient, rounding, metric), lambda: s._replace(step=s.step / 2, shorter=s.shorter + 1)
+    )
+
+
+@bounded_jit
+def _one_turn(s: _Search, to: jax.Array, value: jax.Array, gradient: jax.Array) -> _Search:
+    return _turned(s, to, value, gradient, float(jnp.finfo(s.z.dtype).eps), None)
 
 
 def _first(z: Any, trace: jax.Array, steps: jax.Array) -> _Search:

@@ -28,6 +28,7 @@ from ..data import (
     in_row_order,
     is_traced,
     likelihoods,
+    pieces_of,
     row_index,
     verified_seed,
 )
@@ -63,6 +64,7 @@ from ..fit import (
     PersistentContrastiveDivergence,
     best_of_starts,
     estimate_to_fit,
+    fit_in_pieces,
     fit_model,
     method_of,
     whole_mask,
@@ -769,6 +771,7 @@ class JointModel(Model):
         level: float | None = None,
         mesh_axis: str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        rows_at_once: int | None = None,
     ) -> Fit:
         """Minimise c * sum over rows of w loss_r - log prior over the parameters.
 
@@ -837,6 +840,11 @@ class JointModel(Model):
                 same call goes on after the process was killed, with an equal result. SIGTERM and
                 Ctrl-C save the state first. The folder is removed when the fit is done. Of several
                 processes, only the first one uses the folder.
+            rows_at_once: the number of rows that are in memory at a time. x may then be an array on
+                disk, such as `numpy.load(path, mmap_mode="r")` or a Zarr array, a dict of them, or
+                the path of a Parquet file, and is read once for each evaluation of the objective.
+                The fit starts at the estimate of the first rows. Rows must be complete, and the
+                fit keeps none of them.
 
         Returns:
             A `Fit` with estimates, sandwich standard errors, and a status with remedies.
@@ -848,15 +856,25 @@ class JointModel(Model):
         Reference: Li et al. 2024, Definitions 2 and 7, Lemma 1.
         """
         seed = verified_seed(seed)
-        bound, rows = bound_dataset(self.lowered, x, missing, given)
-        method, weights = method_of(method), rows.matched(weights, "weights")
+        method = method_of(method)
+        if rows_at_once is not None:
+            if missing is not None or given is not None or starts != 1:
+                help = "leave out `missing=`, `given=` and `starts=`"
+                raise fail("E507", "`rows_at_once=` takes complete rows and one start", help=help)
+            pieces, bound = pieces_of(x, rows_at_once), self.lowered
+        else:
+            pieces = None
+            bound, rows = bound_dataset(self.lowered, x, missing, given)
+            weights = rows.matched(weights, "weights")
         whole = mask is None and isinstance(method, PersistentContrastiveDivergence)
         name, lowered = (WHOLE, whole_mask(self.graph)) if whole else self._mask(mask, bound)
         asked = name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method
         options = FitOptions(*asked, gaps=gaps, mesh_axis=mesh_axis, checkpoint=checkpoint)
         level = None if level is None else verified_level(level)
         meta = self._meta(seed) | ({} if level is None else {"level": level})
-        if (count := whole_number("starts", starts, 1)) == 1:
+        if pieces is not None:
+            estimate = fit_in_pieces(bound, lowered, pieces, options)
+        elif (count := whole_number("starts", starts, 1)) == 1:
             estimate = fit_model(bound, lowered, rows.codes, options, rows.index)
         else:
             estimate, told = best_of_starts(bound, lowered, rows.codes, options, count, rows.index)

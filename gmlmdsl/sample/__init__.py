@@ -13,6 +13,7 @@ from ._discrete_diagnostics import Diagnosis, diagnose, diagnose_pieces, effecti
 from ._draw import (
     ChainRun,
     Observables,
+    PreparedRun,
     SampleOptions,
     SamplingWarning,
     label,

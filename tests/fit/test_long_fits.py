@@ -138,8 +138,10 @@ RUNS: dict[str, tuple[str, Callable[..., list[np.ndarray]]]] = {
 @pytest.mark.parametrize("name", RUNS)
 def test_posteriors_and_paths_go_on_to_equal_results(name: str, at: int, tmp_path: Path, monkeypatch):
     text, run = RUNS[name]
-    model, first, again = gm.parse(text).model(), [], []
-    wanted = run(model)
+    model, first, again, every = gm.parse(text).model(), [], [], []
+    with monkeypatch.context() as patch:
+        cut_off(patch, -1, every)
+        wanted = run(model, **({"checkpoint": tmp_path / "run"} if at == 1 else {}))
     with monkeypatch.context() as patch:
         cut_off(patch, at, first)
         with pytest.raises(Killed):
@@ -150,6 +152,7 @@ def test_posteriors_and_paths_go_on_to_equal_results(name: str, at: int, tmp_pat
         cut_off(patch, -1, again)
         found = run(model, checkpoint=tmp_path / "run")
     assert first == list(range(1, at + 1)) and (not again or again[0] == at + 1)
+    assert not every or every == first + again  # nothing that was done is done again
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(a, b)
     assert list(tmp_path.iterdir()) == []
