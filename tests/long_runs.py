@@ -10,6 +10,7 @@ import argparse
 import json
 import resource
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -71,18 +72,29 @@ def rows(count: int, cells: int, at_once: int, errors: bool) -> dict[str, float]
 
 
 def stream(minutes: float) -> dict[str, float]:
-    """Draw into a Zarr store for some minutes, and compare the memory at the end with that of a short run."""
+    """Draw into a Zarr store for some minutes, and report the memory in the second quarter of the time and in the last."""
     model, options = gm.parse(LATTICE).model(), {"warmup": 10, "chains": 32, "observe": {"m": lambda x: x.mean()}, "progress": False}
+    held: list[float] = []
+
+    def watch() -> None:
+        while True:
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            held.append(pages * resource.getpagesize() / 2**20)
+            time.sleep(0.25)
+
     with tempfile.TemporaryDirectory() as folder:
         options |= {"keep_draws": False}
         for _ in range(2):  # the first run compiles
             began = time.perf_counter()
             model.sample({"J": 0.4}, draws=FEW, store=Path(folder) / "few.zarr", **options)
             seconds = time.perf_counter() - began
-        before, draws = memory(), min(MANY, max(FEW, int(FEW * minutes * 60 / seconds)))
+        draws = min(MANY, max(FEW, int(FEW * minutes * 60 / seconds)))
+        threading.Thread(target=watch, daemon=True).start()
         began = time.perf_counter()
         model.sample({"J": 0.4}, draws=draws, store=Path(folder) / "many.zarr", **options)
-        return {"draws": draws, "minutes": (time.perf_counter() - began) / 60, "MiB_before": before, "MiB": memory()}
+        quarter, seen = len(held) // 4, list(held)
+        second, last = (max(part) for part in (seen[quarter : 2 * quarter + 1], seen[3 * quarter :]))
+        return {"draws": draws, "minutes": (time.perf_counter() - began) / 60, "MiB_second_quarter": second, "MiB_last_quarter": last}
 
 
 def main() -> None:
