@@ -148,6 +148,8 @@ def test_posteriors_and_paths_go_on_to_equal_results(name: str, at: int, tmp_pat
             run(model, checkpoint=tmp_path / "run")
     with pytest.raises(gm.GmlmError, match=r"E752[\s\S]*these differ: .*seed"):
         run(model, checkpoint=tmp_path / "run", seed=7)
+    with pytest.raises(gm.GmlmError, match=r"E752[\s\S]*these differ: .*weights"):
+        run(model, checkpoint=tmp_path / "run", weights=np.arange(1, 61))
     with monkeypatch.context() as patch:
         cut_off(patch, -1, again)
         found = run(model, checkpoint=tmp_path / "run")
