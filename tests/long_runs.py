@@ -84,11 +84,12 @@ def stream(minutes: float) -> dict[str, float]:
 
     with tempfile.TemporaryDirectory() as folder:
         options |= {"keep_draws": False}
-        for _ in range(2):  # the first run compiles
-            began = time.perf_counter()
-            model.sample({"J": 0.4}, draws=FEW, store=Path(folder) / "few.zarr", **options)
-            seconds = time.perf_counter() - began
-        draws = min(MANY, max(FEW, int(FEW * minutes * 60 / seconds)))
+        ends = []
+        for count in (FEW, FEW, 10 * FEW):  # the first run compiles, and the other two differ by draws alone
+            model.sample({"J": 0.4}, draws=count, store=Path(folder) / "few.zarr", **options)
+            ends.append(time.perf_counter())
+        seconds = max((ends[2] - 2 * ends[1] + ends[0]) / (9 * FEW), 1e-6)
+        draws = min(MANY, max(FEW, int(minutes * 60 / seconds)))
         threading.Thread(target=watch, daemon=True).start()
         began = time.perf_counter()
         model.sample({"J": 0.4}, draws=draws, store=Path(folder) / "many.zarr", **options)

@@ -295,8 +295,8 @@ def weights(folder: Path) -> list[np.ndarray]:
     return [np.asarray(a) for a in jax.tree.leaves(eqx.filter(load_translator(folder / "translate.bundle").params, eqx.is_array))]
 
 
-def losses(folder: Path) -> list[float]:
-    lines = [json.loads(line) for line in (folder / "translate.jsonl").read_text().splitlines()]
+def losses(log: Path) -> list[float]:
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
     return [line.get("loss", line.get("validation_loss")) for line in lines]
 
 
@@ -317,8 +317,8 @@ def test_a_training_of_processes_is_that_of_one_and_goes_on_after_a_signal(tmp_p
     assert stopped.returncode == 143 and err.count("which are saved") == 1, err
     _, err = run(*words, "--out", "all", "--processes", 2, cwd=tmp_path)
     assert "going on to 24 batches" in err
-    assert len(losses(tmp_path / "one")) == len(losses(tmp_path / "all"))
-    np.testing.assert_allclose(losses(tmp_path / "all"), losses(tmp_path / "one"), rtol=1e-5)
+    assert len(losses(tmp_path / "one" / "translate.jsonl")) == len(losses(tmp_path / "all" / "translate.jsonl"))
+    np.testing.assert_allclose(losses(tmp_path / "all" / "translate.jsonl"), losses(tmp_path / "one" / "translate.jsonl"), rtol=1e-5)
     for a, b in zip(weights(tmp_path / "one"), weights(tmp_path / "all"), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
     # one process goes on where two were, if there is something left to do
@@ -343,11 +343,13 @@ def test_a_pipeline_of_processes_is_that_of_one_and_goes_on_after_a_signal(tmp_p
     assert stopped.returncode == 143, err
     out, _ = run(*words, "--out", "all", "--processes", 2, cwd=tmp_path)
     assert out.count("report.html") == 1 and (tmp_path / "all" / "report.html").exists()
-    # The student begins at weights of the teacher, and so with the teacher's differences.
-    for name, most in (("teacher", 1e-5), ("student", 1e-4)):
+    alone, several = (losses(tmp_path / folder / "teacher.jsonl") for folder in ("one", "all"))
+    np.testing.assert_allclose(several, alone, rtol=1e-5)
+    # Steps divide gradients by their size, which enlarges rounding where gradients are small.
+    for name in ("teacher", "student"):
         fits = [gm.load_fit(tmp_path / folder / f"{name}.fit").params for folder in ("one", "all")]
         for a, b in zip(*(jax.tree.leaves(eqx.filter(f, eqx.is_array)) for f in fits), strict=True):
-            np.testing.assert_allclose(a, b, atol=most, err_msg=name)
+            np.testing.assert_allclose(a, b, atol=1e-4, err_msg=name)
 
 
 def test_processes_that_take_steps_by_the_clock_are_refused(tmp_path: Path):
