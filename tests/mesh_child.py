@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import tempfile
 import warnings
+from pathlib import Path
+from typing import Any
 
 # The pool of XLA's threads must be larger than the number of virtual devices, or collective operations wait for each other.
 os.environ["NPROC"] = "32"
@@ -26,6 +30,8 @@ if len(sys.argv) > 2:
 import gmlmdsl as gm  # noqa: E402
 from gmlmdsl.derive import _packed_sweep  # noqa: E402
 from gmlmdsl.evaluate import _objective  # noqa: E402
+from gmlmdsl.files import _saved_states  # noqa: E402
+from gmlmdsl.fit import LongFit, _optimise  # noqa: E402
 
 TEXT = """
 input n : int
@@ -128,6 +134,30 @@ def refitted(model: gm.Model, x: np.ndarray, mesh: jax.sharding.Mesh) -> dict[st
     return out
 
 
+def resumed(model: gm.Model, x: np.ndarray, mesh: jax.sharding.Mesh) -> float:
+    """The difference of a fit that a signal to the last process ended, and that was continued, from one that was not."""
+    _optimise.PIECE = _saved_states.SAVED_EVERY = 0.0
+    kind: Any = LongFit
+    reached, options = kind.reached, {"mask": "one", "progress": False, "mesh_axis": "data"}
+
+    def signalled(self: LongFit, step: int, *more: Any) -> None:
+        if step == 3 and jax.process_index() == jax.process_count() - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        reached(self, step, *more)
+
+    with tempfile.TemporaryDirectory() as folder, jax.set_mesh(mesh):
+        whole = model.fit(x, **options)
+        kind.reached = signalled
+        try:
+            model.fit(x, checkpoint=f"{folder}/run", **options)
+            return 1.0
+        except SystemExit as ended:
+            kind.reached = reached
+            states = len(list(Path(folder).glob("run/*.state")))
+            found = model.fit(x, checkpoint=f"{folder}/run", **options)
+            return apart(whole.params, found.params) + float(ended.code != 143 or (states == 0) == (jax.process_index() == 0))
+
+
 def apart(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> float:
     """The largest difference of two dicts of arrays, relative to the largest entry."""
     return max(float(np.abs(a[k] - b[k]).max() / np.abs(a[k]).max()) for k in a)
@@ -169,6 +199,7 @@ def main() -> None:
             spread = model.sample(params, sampler, mesh_axis="data", **options)
         a, b = (np.asarray(d["posterior"]["x"].values) for d in (alone, spread))
         out[f"draws {sampler}"] = float((a != b).mean())
+    out["fit that a signal ended"] = resumed(model, x, mesh)
     print(json.dumps(out | trained(mesh) | lattices(mesh) | refitted(model, x, mesh)))
 
 

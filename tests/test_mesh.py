@@ -49,7 +49,7 @@ def agree(found: dict[str, float], processes: int = 1) -> None:
         else {f"draws {m} {s} {n}" for m in ("equal", "signs", "glass", "potts") for s in ("sweep", "hot") for n in (1, 2)}
     )
     assert {k for k in found if k.startswith("draws")} == {f"draws {s}" for s in samplers} | lattices
-    assert len(found) == (37 if processes > 1 else 52)
+    assert len(found) == (38 if processes > 1 else 53)
     for name, off in found.items():
         most = 0 if name.startswith(("draws", "cells")) else 1e-5 if name.endswith("training") else 1e-9
         assert off <= most, (name, off)

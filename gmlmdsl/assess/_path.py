@@ -5,6 +5,8 @@ It contains the table, the model that a criterion chooses, and a refit without t
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +17,7 @@ import numpy as np
 from .._diagnostics import counted, fail, is_real_number, is_whole_number, whole_number
 from ..data import verified_seed
 from ..evaluate import init_params
-from ..fit import Evidence, Penalised, verified_rows, verify_possible
+from ..fit import Evidence, Penalised, evidence_identity, long_fit, verified_rows, verify_possible
 from ..plan import verify_held
 from ._couplings import pairs_of
 from ._path_choice import held_out, stability
@@ -160,13 +162,15 @@ def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Any, Map
     if options.criterion == "elasso":
         options = replace(options, rule=options.rule or "and", gamma=ELASSO_GAMMA if options.gamma is None else options.gamma)
     options = replace(options, gamma=GAMMA if options.gamma is None else options.gamma)
-    with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
+    with jax.enable_x64(True), contextlib.ExitStack() as long:  # pyright: ignore[reportAttributeAccessIssue]
         edges = edges_of(evidence.lowered.graph, options.on)
         weights = verified_rows(evidence.mask, evidence.codes, evidence.options)
         start = init_params(evidence.lowered.graph)
         verify_possible(evidence.lowered, evidence.codes, weights, {k: jax.device_put(v) for k, v in start.items()})
+        identity = functools.partial(evidence_identity, evidence, start, vars(options))
+        saved = long.enter_context(long_fit(options.checkpoint, identity))
         with options.waiting("least penalty without couplings"):
-            run, share = Runs(evidence, edges, weights, options.rule), SPAN
+            run, share = Runs(evidence, edges, weights, options.rule, saved), SPAN
             if options.criterion == "elasso":
                 run.standardise()
                 share = span(run)

@@ -28,10 +28,14 @@ def held_out(run: Runs, penalties: Array, options: PathOptions) -> tuple[Array, 
     fold = generator(options.seed, 0).permutation(rows) % options.folds
     sums, parts, weight = np.zeros(penalties.shape), [], np.zeros(run.copies)
     for k in tracked(range(options.folds), "folds", shows_progress(options.progress)):
-        inside, out = (run.values(run.objective(np.where(mine, run.weights, 0.0))) for mine in (fold != k, fold == k))
-        found = run.path(inside, penalties, None, options)
-        losses, converged = np.array([run.losses(out, f) for f in found]), converged & [f.converged for f in found]
-        sums, size = sums + losses, run.size(out)
+
+        def left_out(*_: object, k: int = k) -> tuple[Array, Array, Array]:
+            inside, out = (run.values(run.objective(np.where(mine, run.weights, 0.0))) for mine in (fold != k, fold == k))
+            found = run.path(inside, penalties, None, options)
+            return np.array([run.losses(out, f) for f in found]), np.array([f.converged for f in found]), run.size(out)
+
+        losses, settled, size = run.saved.part(left_out, (np.ones(0),) * 3)
+        sums, converged = sums + losses, converged & settled
         weight = weight + size
         parts.append(losses / np.maximum(size, 1e-300))
     return sums / weight, np.std(parts, axis=0, ddof=1) / np.sqrt(options.folds), converged
@@ -63,11 +67,16 @@ def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.Dat
         here = slice(start, start + AT_ONCE)
         what = f"half samples, penalties {start + 1} to {min(start + AT_ONCE, len(penalties))} of {len(penalties)}"
         for h in tracked(range(len(halves)), what, shows_progress(options.progress)):
-            found = run.path(run.values(run.objective(halves[h])), penalties[here], None, options, states[h])
-            converged[here] &= np.array([f.converged for f in found])
-            selected: Any = run.combined(np.array([run.selected(f) for f in found]))
+
+            def fitted(*_: object, h: int = h, here: slice = here) -> tuple[Any, ...]:
+                found = run.path(run.values(run.objective(halves[h])), penalties[here], None, options, states[h])
+                selected = run.combined(np.array([run.selected(f) for f in found]))
+                return np.array([f.converged for f in found]), selected, found[-1].fields
+
+            settled, selected, end = run.saved.part(fitted, (np.ones(0), np.ones(0), run.uncoupled.fields))
+            converged[here] &= settled
             selected = np.maximum.accumulate(np.concatenate([ever[h][None], selected]), axis=0)[1:]
-            ever[h], states[h] = selected[-1], found[-1]
+            ever[h], states[h] = selected[-1], Penalised(*end)
             share[here] += selected / len(halves)
         bounds[here] = share[here].sum(axis=1) ** 2 / ((2 * options.threshold - 1) * count)
         if bounds[here][-1] > options.wrong:

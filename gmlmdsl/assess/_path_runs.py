@@ -6,6 +6,7 @@ There is one objective, or one for each block of the mask.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
@@ -24,6 +26,7 @@ from ..fit import (
     EXCLUDED,
     Copied,
     Evidence,
+    LongFit,
     Penalised,
     Shear,
     diagonal_metric,
@@ -58,6 +61,7 @@ class PathOptions:
     wrong: float
     seed: int
     progress: bool | None
+    checkpoint: str | os.PathLike[str] | None = None
 
     def waiting(self, text: str) -> AbstractContextManager[None]:
         """Return a progress bar for work that has no count."""
@@ -75,9 +79,11 @@ class Runs:
             None: those of the groups.
         touch: which couplings each copy depends on, shape (copies, couplings).
         blocks: the name of each copy; empty without a rule.
+        saved: the saved states of the path, whose parts are its fits.
     """
 
-    def __init__(self, evidence: Evidence, edges: Edges, weights: Array, rule: str | None):
+    def __init__(self, evidence: Evidence, edges: Edges, weights: Array, rule: str | None, saved: LongFit | None = None):
+        self.saved = saved or LongFit()
         self.evidence, self.edges, self.weights, self.rule = evidence, edges, weights, rule
         self.start = init_params(evidence.lowered.graph)
         objective = self.objective(weights)
@@ -124,15 +130,16 @@ class Runs:
         Args:
             values: the objectives of the copies.
             penalties: shape (penalties, copies).
-            what: the title of the progress bar. If None, no bar is shown.
+            what: the title of the progress bar. If None, no bar is shown, and the fits are not
+                saved one by one.
             options: the options of the path.
             begin: the minimisers at which the first fit starts, or None.
         """
         found: list[Penalised] = []
         free, curvature = (self._begin(values), np.ones(self.copies)) if begin is None else (begin.free, begin.curvature)
         for k in tracked(range(len(penalties)), what or "path", what is not None and shows_progress(options.progress)):
-            how = {"weights": self.scales, "shear": self.shear}
-            found.append(minimise_penalised(values, free, self.edges.groups, penalties[k], curvature, self.metric, **how))
+            how = {"weights": self.scales, "shear": self.shear, "saved": self.saved if what is not None else LongFit()}
+            found.append(self._minimised(values, free, penalties[k], curvature, self.metric, **how))
             free, curvature = found[-1].free, found[-1].curvature
         return found
 
@@ -140,7 +147,7 @@ class Runs:
     def uncoupled(self) -> Penalised:
         """The minimisers without couplings."""
         start, full, one = self._begin(self.whole), np.full(self.copies, EXCLUDED), np.ones(self.copies)
-        return minimise_penalised(self.whole, start, self.edges.groups, full, one, diagonal_metric(self.whole, start))
+        return self._minimised(self.whole, start, full, one, diagonal_metric(self.whole, start))
 
     @cached_property
     def _coordinates(self) -> tuple[Shear, Array]:
@@ -176,9 +183,7 @@ class Runs:
         """
         weights, (shear, metric) = np.where(kept, 0.0, 1.0), self._coordinates if within is None else within
         full = np.full(len(kept), EXCLUDED)
-        return minimise_penalised(
-            values, start.free, self.edges.groups, full, start.curvature, metric, weights=weights, shear=shear, **limits
-        )
+        return self._minimised(values, start.free, full, start.curvature, metric, weights=weights, shear=shear, **limits)
 
     def joined(self, kept: Array) -> Penalised:
         """Return the joint fit of all blocks with these couplings, shape (couplings,)."""
@@ -216,6 +221,16 @@ class Runs:
     def losses(self, values: Copied, found: Penalised) -> Array:
         """Return for each copy the loss summed over rows; without a rule it is multiplied by c."""
         return np.asarray(_losses(values, found.free))
+
+    def _minimised(self, values: Copied, free: Arrays, *at: Array, saved: LongFit | None = None, **how: Any) -> Penalised:
+        """Return the minimisers of one fit, which is a part of the saved states."""
+        penalties, curvature, metric = at
+
+        def work(*_: object) -> tuple[Any, ...]:
+            return minimise_penalised(values, free, self.edges.groups, penalties, curvature, metric, **how).fields
+
+        like = Penalised(jax.tree.map(jnp.asarray, free), 0, np.ones(0), np.ones(0)).fields
+        return Penalised(*(saved or self.saved).part(work, like))
 
     def _begin(self, values: Copied) -> Arrays:
         one = values.objective.frame.unconstrain(values.objective.held)

@@ -326,6 +326,7 @@ def fit(
     n_masks: o.NMasks = None,
     max_steps: o.MaxSteps = None,
     starts: o.Starts = 1,
+    checkpoint: o.Checkpoint = None,
     level: o.Level = None,
     gaps: o.GapsOption = o.Gaps.sum,
     seed: Seed = 0,
@@ -353,7 +354,7 @@ def fit(
     dropped = {"row_gaps": row_gaps, "column_gaps": column_gaps}
     reading = Reading(columns, where or (), missing or (), header, weights, identity, focus, unknown_letters, **dropped)
     how: dict[str, Any] = {"n_masks": n_masks, "max_steps": max_steps, "gaps": gaps.value, "seed": seed, "allow_python": allow_python}
-    how |= {"starts": starts, "level": level}
+    how |= {"starts": starts, "level": level, "checkpoint": checkpoint}
     with several(processes, coordinator, rank) as here:
         files = {"out": here.written(out), "report": here.written(report)}
         run_fit(FitRequest(file, data, mask, model, inputs or [], arrays, reading, rows=rows, **files, mesh_axis=here.axis, **how))

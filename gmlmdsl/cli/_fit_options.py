@@ -99,6 +99,16 @@ Starts = Annotated[
     ),
 ]
 
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="Save the state here every 30 seconds; the same command goes on from it after it was ended.",
+        rich_help_panel=FITTING,
+    ),
+]
+
 Level = Annotated[
     float | None,
     typer.Option("--level", metavar="P", help="The probability of intervals: 0.94 by default, 0.95, say.", rich_help_panel=FITTING),

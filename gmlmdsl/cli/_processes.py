@@ -65,6 +65,21 @@ class Here:
         """Return the path to which this process writes the output `path`."""
         return path if path is None or self.folder is None else self.folder / path.name
 
+    def resumed(self, path: Path, ignored: tuple[str, ...]) -> Path:
+        """Return the folder in which this process goes on with a run: its own copy of `path`.
+
+        Args:
+            path: the folder of the run, in which the process of rank 0 works.
+            ignored: the names of files and folders that are not copied.
+        """
+        mine = self.written(path)
+        assert mine is not None
+        if mine != path and path.is_dir():
+            shutil.copytree(path, mine, ignore=shutil.ignore_patterns(*ignored), dirs_exist_ok=True)
+        if self.axis is not None:
+            _meet()
+        return mine
+
 
 @contextlib.contextmanager
 def several(processes: int, coordinator: str | None, rank: int | None) -> Iterator[Here]:

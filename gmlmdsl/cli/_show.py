@@ -50,6 +50,7 @@ class FitRequest:
     starts: int = 1
     level: float | None = None
     mesh_axis: str | None = None
+    checkpoint: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -108,15 +109,9 @@ def run_fit(request: FitRequest) -> None:
     model = program.model(name)
     options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "max_steps": request.max_steps, "mesh_axis": request.mesh_axis}
     if model.graph.network is None:
-        options |= {"gaps": request.gaps, "starts": request.starts, "level": request.level}
-    elif request.report is not None:
-        raise fail("E507", "`--report` draws estimates with their errors, which a network has not", help="leave it out")
-    elif request.gaps != "sum":
-        raise fail("E507", "`--gaps` says how missing cells enter a joint distribution; a network does not see them", help="leave it out")
-    elif request.level is not None:
-        raise fail("E507", "`--level` is about intervals of estimates, which a network has not", help="leave it out")
-    elif request.starts != 1:
-        raise fail("E507", "`--starts` compares exact objectives, which the training of a network has not", help="leave it out")
+        options |= {"gaps": request.gaps, "starts": request.starts, "level": request.level, "checkpoint": request.checkpoint}
+    else:
+        _verify_of_network(request)
     _warn_of_sizes(program, model, mask)
     with _naming(request.data, "x"):
         weights = weights_of(model, data, request.reading)
@@ -138,6 +133,22 @@ def run_fit(request: FitRequest) -> None:
         from ..report import fit_report
 
         print(f"wrote {fit_report(fit).save(request.report)}")
+
+
+# By option of a fit: its default, and what it is about that a network has not.
+NOT_OF_NETWORKS: dict[str, tuple[object, str]] = {
+    "report": (None, "draws estimates with their errors, which a network has not"),
+    "gaps": ("sum", "says how missing cells enter a joint distribution; a network does not see them"),
+    "level": (None, "is about intervals of estimates, which a network has not"),
+    "starts": (1, "compares exact objectives, which the training of a network has not"),
+    "checkpoint": (None, "has the state of a fit; that of a training is `gm.Training(checkpoint=)` in Python"),
+}
+
+
+def _verify_of_network(request: FitRequest) -> None:
+    for name, (default, words) in NOT_OF_NETWORKS.items():
+        if getattr(request, name) != default:
+            raise fail("E507", f"`--{name}` {words}", help="leave it out")
 
 
 def _warn_of_sizes(program: BoundProgram, model: Model, mask: str) -> None:
@@ -211,8 +222,8 @@ def run_sample(request: SampleRequest) -> None:
         help_ = "leave `--report` out; `--out` saves tokens and scores"
         raise fail("E507", f"a report looks at chains, and sampler `{sampler}` decodes", help=help_)
     spread = _spread_chains(model, sampler, strings, request)
-    if request.store is not None and (decodes or model.graph.network is not None):
-        message = "`--store` takes chains of a model without a network, and independent draws"
+    if request.store is not None and decodes:
+        message = f"`--store` takes chains and independent draws, and sampler `{sampler}` decodes"
         raise fail("E507", message, help="save the draws at the end: `--out`")
     import time
 

@@ -208,6 +208,9 @@ def pipeline(
     sentences: Annotated[int, typer.Option("--sentences", metavar="N", min=1, help="How many the latency is measured over.")] = 500,
     seed: o.Seed = 0,
     allow_python: AllowPython = False,
+    processes: Processes = 1,
+    coordinator: Coordinator = None,
+    rank: Rank = None,
 ) -> None:
     """From two files to translators and a report: clean, vocabulary, teacher, distillation, students, scores, latency.
 
@@ -226,5 +229,7 @@ def pipeline(
     program = (file, inputs or [], arrays, allow_python)
     made: dict[str, Any] = {"vocabulary": vocabulary, "languages": languages, "raw": raw, "warm": warm, "minutes": minutes}
     made |= {"teacher_sampler": teacher_sampler, "samplers": tuple(samplers or ()), "masks": tuple(masks or ())}
-    request = PipelineRequest(*program, **made, sentences=sentences, seed=seed)
-    run_pipeline(request, replace(student, steps=teacher_steps or student.steps), student, texts, out)
+    teacher = replace(student, steps=teacher_steps or student.steps)
+    with several(processes, coordinator, rank) as here:
+        request = PipelineRequest(*program, **made, sentences=sentences, seed=seed, mesh_axis=here.axis)
+        run_pipeline(request, teacher, student, texts, here.resumed(out, ("checkpoints", ".lock")))

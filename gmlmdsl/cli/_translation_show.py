@@ -60,6 +60,7 @@ class PipelineRequest(ProgramRequest):
     minutes: float | None
     sentences: int
     seed: int
+    mesh_axis: str | None = None
 
 
 @dataclass(frozen=True)
@@ -368,6 +369,9 @@ def run_pipeline(request: PipelineRequest, teacher: Recipe, student: Recipe, tex
     from ..report import translation_report
     from ..translation import Pipeline, PipelineOptions
 
+    if request.mesh_axis is not None and request.minutes is not None:
+        help = "state the numbers of batches: `--steps` and `--teacher-steps`"
+        raise fail("E507", "`--minutes` measures how fast a process is, and all processes must take the same steps", help=help)
     checked, inputs = checked_program(request.file, request.inputs, request.arrays)
     if unknown := [name for name in request.masks if name not in checked.masks]:
         raise fail("E506", f"the program has no mask `{unknown[0]}`", help=f"it has {', '.join(checked.masks)}")
@@ -390,6 +394,7 @@ def run_pipeline(request: PipelineRequest, teacher: Recipe, student: Recipe, tex
         seed=request.seed,
         allow_python=request.allow_python,
         command=shlex.join(["gmlm", *sys.argv[1:]]),
+        mesh_axis=request.mesh_axis,
     )
     run = Pipeline(options, note)
     content = run.run(lambda found, arrays, path: translation_report(found, arrays).save(path) and None)

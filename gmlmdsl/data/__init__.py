@@ -14,6 +14,7 @@ from ._keys import MOST_SEED, generator, keys_of, random_key, verified_key, veri
 from ._mock import invented, mock_given, mock_inputs
 from ._network_rows import NetworkRows, bound_to_rows, bucket_of, given_arrays, network_rows, present_lengths, standard_widths, widths
 from ._picks import fractions, picked
+from ._pieces import Pieces, pieces_of
 from ._prompts import Prompts, encode_prompts, first_cells
 from ._run_states import as_bytes, as_identity, from_bytes, hash_of_arrays, hash_of_computation, hash_of_text
 from ._traced import at_once, evaluated, is_traced, verify_untraced, verify_untraced_leaves

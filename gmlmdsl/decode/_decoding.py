@@ -5,7 +5,7 @@ They are chains of updates, or decodes by refinement or cell by cell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from ..data import generator, keys_of, random_key
 from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel, State, bounded_jit
 from ..graph import FactorGraph, Lowered, lower_let
 from ..program import ir
-from ..sample import KernelRun, SampleOptions, observables, verified_options, verify_chains, verify_draws
+from ..sample import KernelRun, PreparedRun, SampleOptions, observables, stored, verified_options, verify_chains, verify_draws
 from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, length_scores, longest, trimmed, work_of
 from ._decoded_draws import DecodedPart, Decodes, Part, decodes_of, labelled_chains, labelled_decodes
 
@@ -54,6 +54,8 @@ def draw_rows(
     planned = derive.build_kernel(lowered, sampler)
     provenance = provenance | {"starts": "given" if options.init is not None else "uniform"}
     if isinstance(planned.kernel, AbstractDecoder):
+        if options.store is not None:
+            raise fail("E507", f"`store=` takes chains, and sampler `{sampler.name}` decodes", help="call `decode` some rows at a time")
         kept = _kept(options.observe, planned.kernel)
         decoder = row_decoder(lowered, sampler, params)
         found, work = decoder.draws(replace(options, observe=None), more, "trace" in kept)
@@ -62,6 +64,12 @@ def draw_rows(
     refuse_prompt(sampler, more)
     work = work_of(lowered, params, options, more, Candidates(), refines=False)
     observe = _observed(lowered, params, options.observe, work)
+    if options.store is not None:
+        if work.shape or (work.lengths < lowered.graph.n_random).any():
+            raise fail("E507", "`store=` takes chains of one row of full length", help="sample some rows at a time, and keep each result")
+        _verify_counts(planned.kernel, lowered.graph, work, options, options.chains, observe)
+        ((_, run),) = _chains(lowered, params, planned.kernel, work, options, observe)
+        return stored(PreparedRun(lowered, run, planned, work.held[:, 0], options, provenance["starts"]), provenance)
     parts = _drawn(lowered, params, planned.kernel, work, options, observe)
     return labelled_chains(lowered.graph, parts, work, planned, options, provenance)
 
@@ -412,13 +420,30 @@ def _verify_counts(
 def _drawn(
     lowered: Lowered, params: Networks, kernel: AbstractKernel, work: Work, options: SampleOptions, observe: Observables | None
 ) -> list[Part]:
-    """Draw chains batch by batch.
+    """Draw chains batch by batch."""
+    graph, per_row, parts = lowered.graph, options.chains, []
+    _verify_counts(kernel, graph, work, options, per_row, observe)
+    for chosen, run in _chains(lowered, params, kernel, work, options, observe):
+        found = run.run()
+        kept = found.last.T[:, None] if found.codes is None else found.codes
+        bad = (kept == derive.UNDEFINED).any(axis=1) | (found.last.T == derive.UNDEFINED)
+        bad = bad[: len(chosen) * per_row]  # later chains belong to rows that pad a batch
+        if bad.any():
+            first, cell = (int(i) for i in np.argwhere(bad)[0])
+            raise undefined_cell(graph, cell, chosen[first // per_row], work)
+        parts.append(Part(chosen, run.codes.shape[0], found))
+    return parts
+
+
+def _chains(
+    lowered: Lowered, params: Networks, kernel: AbstractKernel, work: Work, options: SampleOptions, observe: Observables | None
+) -> Iterator[tuple[Array, KernelRun]]:
+    """Yield the numbers of the rows of each batch, and its chains.
 
     The draws of a chain depend only on the seed, its number and its row.
     """
-    graph, per_row, parts = lowered.graph, options.chains, []
+    graph, per_row = lowered.graph, options.chains
     assert graph.network is not None
-    _verify_counts(kernel, graph, work, options, per_row, observe)
     given = longest(work.given) if work.given else np.ones(len(work.lengths), np.int32)
     given = cells = np.maximum(given, work.lengths.max(axis=1))
     for chosen, wide, high in batches_of(given, cells, per_row * int(graph.sizes.max())):
@@ -429,27 +454,22 @@ def _drawn(
         held, values = (np.repeat(a[:width, rows], per_row, axis=1) for a in (work.held, work.values))
         numbers = np.meshgrid(work.numbers[rows], np.arange(per_row), np.arange(1), indexing="ij")
         row, chain, candidate = (a.ravel() for a in numbers)
-        found = KernelRun(
-            kernel,
-            derive.Target(device, params, derive.on_device(held) if held.any() else None),
-            _starts(kernel, int(graph.sizes.max()), lengths, work, rows, held, values, options.seed),
-            seed=options.seed,
-            draws=options.draws,
-            warmup=options.warmup,
-            thin=options.thin,
-            observe=observe,
-            keep=options.keep_draws,
-            progress=shows_progress(options.progress),
-            keys=keys_of(options.seed, chain, row, candidate),
-        ).run()
-        kept = found.last.T[:, None] if found.codes is None else found.codes
-        bad = (kept == derive.UNDEFINED).any(axis=1) | (found.last.T == derive.UNDEFINED)
-        bad = bad[: len(chosen) * per_row]  # later chains belong to rows that pad a batch
-        if bad.any():
-            first, cell = (int(i) for i in np.argwhere(bad)[0])
-            raise undefined_cell(graph, cell, chosen[first // per_row], work)
-        parts.append(Part(chosen, width, found))
-    return parts
+        yield (
+            chosen,
+            KernelRun(
+                kernel,
+                derive.Target(device, params, derive.on_device(held) if held.any() else None),
+                _starts(kernel, int(graph.sizes.max()), lengths, work, rows, held, values, options.seed),
+                seed=options.seed,
+                draws=options.draws,
+                warmup=options.warmup,
+                thin=options.thin,
+                observe=observe,
+                keep=options.keep_draws,
+                progress=shows_progress(options.progress),
+                keys=keys_of(options.seed, chain, row, candidate),
+            ),
+        )
 
 
 def undefined_cell(graph: FactorGraph, cell: int, row: int, work: Work) -> GmlmError:

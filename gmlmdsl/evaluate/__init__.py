@@ -96,5 +96,5 @@ from ._priors import (
 )
 from ._revealing import is_reducible, revealed_cells
 from ._row_sizes import answer, log_potentials, over_rows
-from ._second_order import one_mask_moments, second_order
+from ._second_order import Sums, one_mask_moments, second_order
 from ._siblings import ApproximationGap, marginal_gap, mode_gap, siblings

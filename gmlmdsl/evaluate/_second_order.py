@@ -46,11 +46,16 @@ class Sums:
         hessian: the Hessian of sum w loss.
         first: the sum of u_r.
         second: the sum of u_r u_r'.
+        rows: the number of rows of positive weight.
     """
 
     hessian: Array
     first: Array
     second: Array
+    rows: int
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
 def second_order(objective: Objective, vector: jax.Array, colours: Colouring) -> Sums:
@@ -68,7 +73,7 @@ def second_order(objective: Objective, vector: jax.Array, colours: Colouring) ->
         square = scipy.linalg.blas.dsyrk(1.0, u.T, beta=1.0, c=square, trans=1, overwrite_c=1)  # pyright: ignore[reportAttributeAccessIssue]
     second = square.T + square  # `dsyrk` fills one triangle only
     second[np.diag_indices(size)] *= 0.5
-    return Sums(hessian, first, second)
+    return Sums(hessian, first, second, objective.n_rows)
 
 
 def one_mask_moments(objective: Objective, vector: jax.Array, colours: Colouring) -> Array:

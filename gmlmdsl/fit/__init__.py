@@ -22,10 +22,12 @@ from ._group_penalty import (
 )
 from ._inference import SINGULAR, Covariances, Curvature, curvature, determined
 from ._kinks import Selected, at_kinks, held_graph, without_interval
+from ._long_fit import LongFit, evidence_identity, long_fit, restored
 from ._methods import WHOLE, MonteCarloEM, PersistentContrastiveDivergence, method_of, whole_mask
 from ._minimise import MOST_INFERRED
 from ._optimise import Scaled, lbfgs, scaling
 from ._options import Evidence, FitOptions, row_weights
+from ._passes import fit_in_pieces
 from ._prepare import WORTH_MERGING, make_objective, objective_colouring, stays_finite, verify_possible
 from ._record import FitRecord, estimate_to_fit, fit_from_file
 from ._refits import Refit, Reweighted

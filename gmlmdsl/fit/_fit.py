@@ -40,7 +40,7 @@ from ._contrastive import Climbed, climb
 from ._few_rows import Inferred, Later, effective_rows, infer
 from ._imputation import MOST_ROUNDS, STEPS, SWEEPS, monte_carlo_em, unconstrained_errors
 from ._inference import Copies, verify_counts
-from ._long_fit import LongFit, fit_identity, long_fit, verify_long
+from ._long_fit import LongFit, fit_identity, long_fit
 from ._methods import MonteCarloEM, PersistentContrastiveDivergence, verify_method, verify_whole
 from ._minimise import (
     Colours,
@@ -78,6 +78,7 @@ class Estimate:
     rows: int
     missing: Missing
     seconds: float
+    effective_rows: float | None = None  # of rows in pieces, which are not kept
 
     @property
     def status(self) -> Status:
@@ -107,7 +108,6 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
     started = time.perf_counter()
     host = lowered.graph
     options = _verified_options(options)
-    verify_long(options)
     spread, folder = _spread(options), options.checkpoint
     options = dataclasses.replace(options, mesh_axis=None, checkpoint=None)
     weights = verified_rows(mask, codes, options)
@@ -122,7 +122,7 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
         verify_bounded_priors(host, frozenset(fixed))
         verify_possible(lowered, codes, weights, start)
         identity = functools.partial(fit_identity, lowered, codes, weights, start, options)
-        run = long.enter_context(long_fit(folder, identity))
+        run = long.enter_context(long_fit(folder, identity, spread))
         if isinstance(options.method, PersistentContrastiveDivergence):
             verify_whole(host, options.mask, mask)
             climbed = climb(lowered, codes, weights, start, fixed, options, run)
@@ -141,7 +141,7 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
             if has_vanished(curve, start_of_vanished(objective, curve, colours())):
                 outcome = dataclasses.replace(outcome, reason="steps")
         elif options.optimizer is None:
-            outcome, look = full_batch(objective, free, options, colours)
+            outcome, look = full_batch(objective, free, options, colours, run)
         else:
             outcome = stochastic(objective, mask, free, options, run)
             look = looking(objective, params_of(objective, outcome), colours, options, lambda _: first_curvature(objective, colours()))

@@ -68,6 +68,11 @@ class Penalised:
     converged: Array
     curvature: Array
 
+    @property
+    def fields(self) -> tuple[Arrays, int, Array, Array]:
+        """The fields in their order, as a tree of arrays."""
+        return self.free, self.steps, self.converged, self.curvature
+
 
 def minimise_penalised(
     values: Copied,

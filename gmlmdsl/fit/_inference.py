@@ -18,6 +18,7 @@ from ..derive import bounded_jit, log_potential, quickly_compiled
 from ..evaluate import (
     Colouring,
     Objective,
+    Sums,
     finite,
     flatten,
     gap_second_order,
@@ -220,7 +221,12 @@ class Copies:
 
 
 def curvature(
-    objective: Objective, params: dict[str, jax.Array], colours: Colouring | None, copies: Copies | None = None, counts: bool = False
+    objective: Objective,
+    params: dict[str, jax.Array],
+    colours: Colouring | None,
+    copies: Copies | None = None,
+    counts: bool = False,
+    summed: Callable[[jax.Array], Sums] | None = None,
 ) -> Curvature:
     """Return the Hessian and the score covariance at an estimate.
 
@@ -239,6 +245,8 @@ def curvature(
             give the sums. If None, automatic differentiation is used.
         copies: the imputed rows.
         counts: whether weights are counts of identical rows instead of importances.
+        summed: returns the sums over all rows at a vector of parameters, if the objective has only
+            some of them and there is a colouring.
 
     Reference: Li et al. 2024, Lemmas 1 and 2; White 1982; for imputed cells Louis 1982, Robins and
     Wang 2000.
@@ -259,7 +267,7 @@ def curvature(
     else:
         # sum w g g' is the second moment for weights sqrt w: the same compiled sums run again.
         rooted = dataclasses.replace(known, weights=np.sqrt(known.host_weights), repeated=None) if counts else known
-        c, sums = float(objective.factor), second_order(objective, vector, colours)
+        c, sums = float(objective.factor), second_order(objective, vector, colours) if summed is None else summed(vector)
         seen = sums if copies is None else second_order(known, vector, colours)
         moments = second_order(rooted, vector, colours) if counts else seen
         hessian = c * _within(basis, sums.hessian) + prior
@@ -275,8 +283,15 @@ def curvature(
     for u, weights in apart:
         each = u / np.sqrt(np.where(weights > 0, weights, 1.0))[:, None] if counts else u
         second, first = second + each.T @ each, first + u.sum(axis=0)
-    mean = np.outer(first, first) / max(_size(objective, copies, counts), 1.0)
-    if colours is not None and not apart and objective.exact_loss_or_none is not None and not objective.exact_loss_or_none.split:
+    rows = _size(objective, copies, counts) if colours is None or summed is None else sums.rows
+    mean = np.outer(first, first) / max(rows, 1.0)
+    if (
+        summed is None
+        and colours is not None
+        and not apart
+        and objective.exact_loss_or_none is not None
+        and not objective.exact_loss_or_none.split
+    ):
         one_mask = partial(_one_mask, rooted, vector, colours, basis, mean, bool(jax.config.jax_enable_x64))  # pyright: ignore[reportAttributeAccessIssue]
     return Curvature(basis, 0.5 * (hessian + hessian.T), prior, second - mean, one_mask, -basis.T @ slope, coupling)
 

@@ -19,6 +19,7 @@ from .._types import AnyArray, Arrays
 from ..evaluate import Objective, flatten, gradient_at, laplace_priors
 from ..graph import FactorGraph
 from ._inference import Curvature
+from ._long_fit import LongFit
 from ._optimise import TOLERANCE, Outcome, Scaled, joined, lbfgs, scaling
 
 Array = np.ndarray
@@ -61,7 +62,9 @@ def without_interval(host: FactorGraph, fixed: Sequence[str], params: Mapping[st
     return at_kinks(host, fixed, params) | np.concatenate([*still, np.zeros(0, bool)])
 
 
-def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[Arrays], Curvature | None], steps: int | None) -> Outcome:
+def settle(
+    objective: Objective, outcome: Outcome, curve_at: Callable[[Arrays], Curvature | None], steps: int | None, run: LongFit | None = None
+) -> Outcome:
     """Continue the minimisation from the point at which L-BFGS stalled at non-smooth points.
 
     Entries that a step of coordinate descent would leave at the centre of their prior are held
@@ -73,6 +76,7 @@ def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[Arrays], 
         outcome: the outcome of L-BFGS.
         curve_at: a function from parameters to the curvature there, or to None.
         steps: the maximum number of steps, None for no limit.
+        run: the saved states of the fit; None saves nothing.
     """
     host = objective.frame.host
     centres, slopes = laplace_priors(host, objective.frame.fixed)
@@ -94,7 +98,7 @@ def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[Arrays], 
         left = None if steps is None else steps - outcome.steps
         if left is not None and left <= 0:
             return outcome
-        outcome = joined(outcome, lbfgs(Scaled(objective, free, _others(objective, free, curve, held)), fewer(left)))
+        outcome = joined(outcome, lbfgs(Scaled(objective, free, _others(objective, free, curve, held)), fewer(left), run=run))
         free = outcome.free
         pulled = np.abs(scale * _gradient(objective, free) - slopes) - slopes * (1 + SLACK)
         # the distance of the subdifferential from 0

@@ -43,7 +43,7 @@ Colours = Callable[[], Colouring | None]  # computed at the first call
 Look = Callable[[], tuple[Curvature | None, Recession]]
 
 
-def full_batch(objective: Objective, free: Arrays, options: FitOptions, colours: Colours) -> tuple[Outcome, Look]:
+def full_batch(objective: Objective, free: Arrays, options: FitOptions, colours: Colours, run: LongFit) -> tuple[Outcome, Look]:
     """Minimise by L-BFGS, scaled by the curvature if that is cheap.
 
     L-BFGS then pauses, and it is tested whether there is a minimum: along a recession direction it
@@ -55,6 +55,7 @@ def full_batch(objective: Objective, free: Arrays, options: FitOptions, colours:
         free: the unconstrained starting values.
         options: the options of the fit.
         colours: a function that returns the colouring.
+        run: the saved states of the fit.
     """
     host = objective.frame.host
     kinked, size = has_kinks(host, objective.frame.fixed), sum(p.size for p in host.parameters)
@@ -63,18 +64,18 @@ def full_batch(objective: Objective, free: Arrays, options: FitOptions, colours:
     costly = size > MOST_SCALED or objective.products >= MANY or inference_cost(objective, size) > MOST_LOOKED
     if not kinked and (costly if objective.gaps is None else first is not None):
         if first is None:
-            outcome = _with_metric(objective, free, options.max_steps)
+            outcome = _with_metric(objective, free, options.max_steps, run)
         else:
-            outcome = lbfgs(_scaled(objective, free, first, colours()), options.max_steps)
+            outcome = lbfgs(_scaled(objective, free, first, colours()), options.max_steps, run=run)
         if outcome.reason in ("converged", "diverged") or options.max_steps is not None:
             before = (lambda curve: start_of_vanished(objective, curve, colours())) if first is None else lambda _: first
             return outcome, looking(objective, params_of(objective, outcome), colours, options, before)
-        again, look = _with_pauses(objective, outcome.free, options, colours(), kinked)
+        again, look = _with_pauses(objective, outcome.free, options, colours(), kinked, run)
         return joined(outcome, again), look
-    return _with_pauses(objective, free, options, colours(), kinked)
+    return _with_pauses(objective, free, options, colours(), kinked, run)
 
 
-def _with_metric(objective: Objective, free: Arrays, most_steps: int | None) -> Outcome:
+def _with_metric(objective: Objective, free: Arrays, most_steps: int | None, run: LongFit) -> Outcome:
     """Minimise by L-BFGS from an approximate inverse Hessian, if the loss has one (see `Metric`).
 
     The approximation is computed again after some steps.
@@ -88,7 +89,7 @@ def _with_metric(objective: Objective, free: Arrays, most_steps: int | None) -> 
         limit, last = None if most_steps is None else most_steps - done, True
         if metric is not None and stop is not None and (most_steps is None or stop < most_steps):
             limit, last = stop - done, False
-        found = lbfgs(Scaled(objective, at, None, metric), limit)
+        found = lbfgs(Scaled(objective, at, None, metric), limit, run=run)
         outcome, at = found if outcome is None else joined(outcome, found), found.free
         if last or found.reason != "steps":
             break
@@ -149,7 +150,9 @@ def has_vanished(curve: Curvature | None, first: Curvature | None) -> bool:
     return curve.largest < SUSPECT * first.largest
 
 
-def _with_pauses(objective: Objective, free: Arrays, options: FitOptions, colours: Colouring | None, kinked: bool) -> tuple[Outcome, Look]:
+def _with_pauses(
+    objective: Objective, free: Arrays, options: FitOptions, colours: Colouring | None, kinked: bool, run: LongFit
+) -> tuple[Outcome, Look]:
     def scaled(at: Arrays, curve: Curvature | None) -> Scaled:
         return _scaled(objective, at, curve, colours)
 
@@ -157,17 +160,17 @@ def _with_pauses(objective: Objective, free: Arrays, options: FitOptions, colour
         return curvature_at(objective, params, colours, options)
 
     first = first_curvature(objective, colours)
-    outcome = lbfgs(scaled(free, first), fewer(options.max_steps) if kinked else options.max_steps, ROUGH)
+    outcome = lbfgs(scaled(free, first), fewer(options.max_steps) if kinked else options.max_steps, ROUGH, run)
     curve = curve_at(params_of(objective, outcome))
     open_ = examine(objective, params_of(objective, outcome), curve, first, colours, options.asks_data_alone)
     left = None if options.max_steps is None else options.max_steps - outcome.steps
     if open_.direction is None and left != 0 and (kinked or outcome.reason in ("converged", "stalled")):
-        outcome = joined(outcome, lbfgs(scaled(outcome.free, curve), fewer(left) if kinked else left))
-        outcome = settle(objective, outcome, curve_at, options.max_steps) if kinked and outcome.reason != "converged" else outcome
+        outcome = joined(outcome, lbfgs(scaled(outcome.free, curve), fewer(left) if kinked else left, run=run))
+        outcome = settle(objective, outcome, curve_at, options.max_steps, run) if kinked and outcome.reason != "converged" else outcome
         inside, pull = off_wrong_edges(objective, outcome.free)
         if pull:
-            outcome = joined(outcome, lbfgs(scaled(inside, curve_at(objective.frame.constrain(inside, objective.held))), left))
-            outcome = settle(objective, outcome, curve_at, options.max_steps) if kinked and outcome.reason != "converged" else outcome
+            outcome = joined(outcome, lbfgs(scaled(inside, curve_at(objective.frame.constrain(inside, objective.held))), left, run=run))
+            outcome = settle(objective, outcome, curve_at, options.max_steps, run) if kinked and outcome.reason != "converged" else outcome
             pull = off_wrong_edges(objective, outcome.free)[1]
             outcome = dataclasses.replace(outcome, reason="stalled", gradient=pull) if pull else outcome
         curve = curve_at(params_of(objective, outcome))

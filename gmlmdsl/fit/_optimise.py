@@ -6,7 +6,7 @@ The loop of L-BFGS evaluates value and gradient at a single place.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from .._progress import tracked
 from .._types import AnyArray, Arrays
 from ..derive import bounded_jit, quickly_compiled
 from ..evaluate import MANY, Metric, Objective, unconstrained_moves
+from ..sample import Pace
 from ._long_fit import LongFit
 
 MEMORY = 20  # number of stored pairs of a step and a change of the gradient
@@ -38,6 +39,7 @@ LEAST_DIAGONAL = 1e-14
 LEAST_SLOPE = 1e-6
 # number of steps that lower neither value nor gradient, after which the precision is exhausted
 STALLED = 5
+PIECE = 2.0  # number of seconds of a compiled call of a fit whose state is saved
 SHORTER = 30  # number of halvings of a step after which the search along it stops
 ENOUGH = 1e-4  # share of the decrease that the slope predicts
 NOISE = 8  # an increase by fewer roundings of the value does not count
@@ -123,7 +125,19 @@ def units(hessian: np.ndarray) -> np.ndarray:
     return 1 / np.sqrt(np.maximum(diagonal, max(LEAST_DIAGONAL * diagonal.max(initial=0.0), 1e-300)))
 
 
-def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE) -> Outcome:
+class _End(NamedTuple):
+    """The end of a run of L-BFGS; `trace` has room for more than its steps."""
+
+    free: Arrays
+    params: Arrays
+    trace: jax.Array
+    value: jax.Array
+    gradient: jax.Array
+    steps: jax.Array
+    stalled: jax.Array
+
+
+def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE, run: LongFit | None = None) -> Outcome:
     """Run full-batch L-BFGS until the largest gradient entry per row is below `tolerance`.
 
     A step is halved until the value falls by a share of the decrease that the slope predicts
@@ -131,25 +145,64 @@ def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE) 
     grow along the step. Products of many rows are first summed in float32, as far as its precision
     allows.
 
+    Args:
+        scaled: the objective.
+        most_steps: the maximum number of steps, None for the default.
+        tolerance: the largest gradient entry per row at the end.
+        run: the saved states of a fit, of which this run is a part; None saves nothing.
+
     Reference: Liu and Nocedal 1989; Nocedal and Wright 2006, algorithms 3.1 and 7.4.
     """
     sizes = [np.size(v) for v in jax.tree.leaves(scaled.origin)]
     size = sum(sizes) if scaled.matrix is None else scaled.matrix.shape[1]
     limit = MOST_STEPS if most_steps is None else most_steps
     room = max(limit, MOST_STEPS)  # the same for most fits, which share one compilation
-    start = np.zeros(size)
-    found = _lbfgs(scaled, start, np.asarray(limit), np.asarray(tolerance), room, scaled.has_single)
-    free, params, trace, value, gradient, steps, stalled = found
-    n, value, gradient = int(steps), float(value), float(gradient)
+    host = scaled.objective.frame.host
+    if run is None or not run.saves:
+        found = _lbfgs(scaled, np.zeros(size), np.asarray(limit), np.asarray(tolerance), room, scaled.has_single)
+    else:
+        like = _End(jax.tree.map(jnp.asarray, scaled.origin), {p.name: 0 for p in host.parameters}, *[0] * 5)  # pyright: ignore[reportArgumentType]
+        found = run.part(lambda begun, reached: _in_pieces(scaled, size, limit, tolerance, room, run, begun, reached), like)
+    return _outcome(scaled, found, tolerance)
+
+
+def lbfgs_in_passes(
+    scaled: Scaled,
+    both: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
+    most_steps: int | None,
+    begun: Sequence[Any] | None,
+    reached: Callable[..., None],
+) -> Outcome:
+    """Run L-BFGS with an objective that no compiled program evaluates as a whole.
+
+    Args:
+        scaled: the coordinates, with an objective of some rows.
+        both: returns the objective of all rows and its gradient, at coordinates.
+        most_steps: the maximum number of steps, None for the default.
+        begun: the state from which the run resumes, or None.
+        reached: a function to be called with the state after each evaluation.
+    """
+    limit = MOST_STEPS if most_steps is None else most_steps
+    size = sum(np.size(v) for v in jax.tree.leaves(scaled.origin)) if scaled.matrix is None else scaled.matrix.shape[1]
+    s = _first(np.zeros(size), jnp.zeros(max(limit, MOST_STEPS)), jnp.zeros((), jnp.int32)) if begun is None else _Search(*begun)
+    while bool(_goes_on(s, 0, limit, TOLERANCE, limit)):
+        to = s.z + s.step * s.direction
+        s = _one_turn(s, to, *both(to))
+        reached(lambda at=s: at)
+    return _outcome(scaled, _ended(scaled, s), TOLERANCE)
+
+
+def _outcome(scaled: Scaled, found: _End, tolerance: float) -> Outcome:
+    n, value, gradient = int(found.steps), float(found.value), float(found.gradient)
     if not np.isfinite(value):
         reason = "diverged"
     elif gradient <= tolerance:
         reason = "converged"
     else:
-        reason = "stalled" if bool(stalled) else "steps"
+        reason = "stalled" if bool(found.stalled) else "steps"
     # JAX returns a sorted dict.
-    named = {p.name: np.asarray(params[p.name]) for p in scaled.objective.frame.host.parameters}
-    return Outcome(free, np.asarray(trace)[:n] if n else np.array([value]), gradient, n, reason, value, named)
+    named = {p.name: np.asarray(found.params[p.name]) for p in scaled.objective.frame.host.parameters}
+    return Outcome(found.free, np.asarray(found.trace)[:n] if n else np.array([value]), gradient, n, reason, value, named)
 
 
 class _Search(NamedTuple):
@@ -178,18 +231,62 @@ class _Search(NamedTuple):
 
 
 @quickly_compiled(lambda scaled, *_: not scaled.has_single)
-def _lbfgs(scaled: Scaled, start: Any, limit: Any, tolerance: Any, room: int, single: bool) -> tuple[Any, ...]:
-    trace, steps = jnp.zeros(room), jnp.zeros((), jnp.int32)
-    z = start
+def _lbfgs(scaled: Scaled, z: Any, limit: Any, tolerance: Any, room: int, single: bool) -> _End:
+    s = _first(z, jnp.zeros(room), jnp.zeros((), jnp.int32))
     if single:
-        rough = dataclasses.replace(scaled, objective=dataclasses.replace(scaled.objective, rough=True))
-        first = _minimised(rough, z, limit, jnp.maximum(tolerance, SINGLE), trace, steps, float(jnp.finfo(jnp.float32).eps))
-        z, trace, steps = jnp.where(jnp.isfinite(first.z), first.z, z), first.trace, first.steps
-    s = _minimised(scaled, z, limit, tolerance, trace, steps, float(jnp.finfo(z.dtype).eps))
+        s = _second(s, _minimised(scaled, s, s.steps, limit, tolerance, limit, True))
+    return _ended(scaled, _minimised(scaled, s, s.steps, limit, tolerance, limit, False))
+
+
+def _in_pieces(
+    scaled: Scaled, size: int, limit: int, tolerance: float, room: int, run: LongFit, begun: Any, reached: Callable[..., None]
+) -> _End:
+    """Run L-BFGS with the results of `_lbfgs`, in compiled calls of some steps each.
+
+    Args:
+        scaled: the objective.
+        size: the number of coordinates.
+        limit: the maximum number of steps.
+        tolerance: the largest gradient entry per row at the end.
+        room: the length of the trace.
+        run: the saved states of the fit.
+        begun: the state from which the run resumes, or None.
+        reached: a function to be called with the state after each call.
+    """
+    start = _first(np.zeros(size), jnp.zeros(room), jnp.zeros((), jnp.int32))
+    rough, floor, s = scaled.has_single, start.steps, start
+    if begun is not None:
+        rough, floor, s = bool(begun[0]), begun[1], _Search(*begun[2:])
+    pace = Pace(PIECE)
+    while True:
+        done = int(s.steps)
+        pause = min(limit, done + run.agreed(pace.next(max(limit - done, 1))))
+        s, end = _piece(scaled, s, floor, np.asarray(limit), np.asarray(tolerance), np.asarray(pause), rough)
+        if int(s.steps) < pause or pause == limit:
+            if not rough:
+                return end
+            s = _second(start, s)
+            rough, floor = False, s.steps
+        here = np.asarray(rough), floor, *s
+        reached(lambda at=here: at)
+
+
+@quickly_compiled(lambda scaled, *_: not scaled.has_single)
+def _piece(scaled: Scaled, s: _Search, floor: Any, limit: Any, tolerance: Any, pause: Any, rough: bool) -> tuple[_Search, _End]:
+    s = _minimised(scaled, s, floor, limit, tolerance, pause, rough)
+    return s, _ended(scaled, s)
+
+
+def _ended(scaled: Scaled, s: _Search) -> _End:
     free = scaled.free(s.z)
     params = scaled.objective.frame.constrain(free, scaled.objective.held)
     stalled = (s.stalled >= STALLED) | (s.shorter >= SHORTER)
-    return free, params, s.trace, s.value, _largest(s.gradient), s.steps, stalled
+    return _End(free, params, s.trace, s.value, _largest(s.gradient), s.steps, stalled)
+
+
+def _second(start: _Search, rough: _Search) -> _Search:
+    """Return the state that begins the second pass, at the end of the first one in float32."""
+    return _first(jnp.where(jnp.isfinite(rough.z), rough.z, start.z), rough.trace, rough.steps)
 
 
 def _largest(gradient: jax.Array) -> jax.Array:
@@ -197,37 +294,66 @@ def _largest(gradient: jax.Array) -> jax.Array:
 
 
 def _minimised(
-    f: Scaled, z: jax.Array, limit: jax.Array, tolerance: jax.Array, trace: jax.Array, steps: jax.Array, rounding: float
+    scaled: Scaled, s: _Search, floor: jax.Array, limit: jax.Array, tolerance: jax.Array, pause: jax.Array, rough: bool
 ) -> _Search:
     """Run the loop of L-BFGS.
 
     Each iteration evaluates value and gradient once, at a step that is then accepted or halved. The
     first iteration evaluates the start.
-    """
-    both = jax.value_and_grad(f)
 
-    def going(s: _Search) -> jax.Array:
-        steep = _largest(s.gradient)
-        # At least one step is taken unless the gradient is 0.
-        small = (steep <= tolerance) & ((s.steps > steps) | (steep == 0))
-        worn = (s.stalled >= STALLED) | (s.shorter >= SHORTER) | ~jnp.isfinite(s.value)
-        return s.fresh | ((s.steps < limit) & ~small & ~worn)
+    Args:
+        scaled: the objective.
+        s: the state at the start.
+        floor: the number of steps before this pass.
+        limit: the maximum number of steps.
+        tolerance: the largest gradient entry per row at the end.
+        pause: the number of steps at which the loop ends, so that a later call continues it.
+        rough: whether products are summed in float32.
+    """
+    if rough:
+        scaled = dataclasses.replace(scaled, objective=dataclasses.replace(scaled.objective, rough=True))
+        tolerance = jnp.maximum(tolerance, SINGLE)
+    rounding = float(jnp.finfo(jnp.float32 if rough else s.z.dtype).eps)
+    both = jax.value_and_grad(scaled)
 
     def turn(s: _Search) -> _Search:
         to = s.z + s.step * s.direction
-        value, gradient = both(to)
-        slope, slack = s.gradient @ s.direction, NOISE * rounding * jnp.abs(s.value)
-        taken = s.fresh | ((value <= s.value + ENOUGH * s.step * slope + slack) & jnp.isfinite(gradient).all())
-        return jax.lax.cond(
-            taken, lambda: _advanced(s, to, value, gradient, rounding, f.metric), lambda: s._replace(step=s.step / 2, shorter=s.shorter + 1)
-        )
+        return _turned(s, to, *both(to), rounding, scaled.metric)
 
+    return jax.lax.while_loop(lambda s: _goes_on(s, floor, limit, tolerance, pause), turn, s)
+
+
+def _goes_on(s: _Search, floor: Any, limit: Any, tolerance: Any, pause: Any) -> jax.Array:
+    """Return whether another evaluation is needed, see `_minimised`."""
+    steep = _largest(s.gradient)
+    # At least one step is taken unless the gradient is 0.
+    small = (steep <= tolerance) & ((s.steps > floor) | (steep == 0))
+    worn = (s.stalled >= STALLED) | (s.shorter >= SHORTER) | ~jnp.isfinite(s.value)
+    return s.fresh | ((s.steps < limit) & (s.steps < pause) & ~small & ~worn)
+
+
+def _turned(s: _Search, to: jax.Array, value: jax.Array, gradient: jax.Array, rounding: float, metric: Metric | None) -> _Search:
+    """Return the state after an evaluation at `to`: the step is accepted, or halved."""
+    slope, slack = s.gradient @ s.direction, NOISE * rounding * jnp.abs(s.value)
+    taken = s.fresh | ((value <= s.value + ENOUGH * s.step * slope + slack) & jnp.isfinite(gradient).all())
+    return jax.lax.cond(
+        taken, lambda: _advanced(s, to, value, gradient, rounding, metric), lambda: s._replace(step=s.step / 2, shorter=s.shorter + 1)
+    )
+
+
+@bounded_jit
+def _one_turn(s: _Search, to: jax.Array, value: jax.Array, gradient: jax.Array) -> _Search:
+    return _turned(s, to, value, gradient, float(jnp.finfo(s.z.dtype).eps), None)
+
+
+def _first(z: Any, trace: jax.Array, steps: jax.Array) -> _Search:
+    """Return the state before the first evaluation."""
+    z = jnp.asarray(z)
     memory = max(3, min(MEMORY, MOST_REMEMBERED // (2 * max(z.shape[0], 1))))
     none, zero, flat = jnp.zeros((memory, z.shape[0]), z.dtype), jnp.zeros((), jnp.int32), jnp.zeros_like(z)
     unknown, one = jnp.full((), jnp.inf, z.dtype), jnp.ones((), z.dtype)
     pairs = none, none, jnp.zeros(memory, z.dtype), one, zero
-    start = _Search(z, unknown, flat, flat, one, *pairs, steps, zero, zero, jnp.stack([unknown, unknown]), trace, jnp.asarray(True))
-    return jax.lax.while_loop(going, turn, start)
+    return _Search(z, unknown, flat, flat, one, *pairs, steps, zero, zero, jnp.stack([unknown, unknown]), trace, jnp.asarray(True))
 
 
 def _advanced(s: _Search, to: jax.Array, value: jax.Array, gradient: jax.Array, rounding: float, metric: Metric | None) -> _Search:

@@ -56,7 +56,7 @@ WORTH_MERGING = 1 << 19
 BYTES_PER_COPY = 4 * 8  # bytes per cell: filled, on the device, and redrawn for the standard errors
 
 
-def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array]) -> None:
+def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array], first: int = 0) -> None:
     """Raise E508 for a row that has probability zero under the model.
 
     Args:
@@ -64,6 +64,7 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[
         codes: shape (cells, rows), -1 if a cell is missing.
         weights: the weights of the rows; rows of weight 0 are not verified.
         start: the parameters.
+        first: the number of the first of these rows.
 
     Raises:
         GmlmError: E508 with the row and the `require`.
@@ -82,7 +83,9 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[
                 row = int(np.argmax(bad))
                 cells = host.cells[int(np.argmin(holds[:, row]))]
                 names = [lowered.graph.cell_name(int(c)) for c in np.unique(cells) if c < lowered.graph.n_random]
-                message = f"row {int(whole[row])} of x is impossible: it breaks this `require`{' at ' * bool(names)}{', '.join(names)}"
+                message = (
+                    f"row {first + int(whole[row])} of x is impossible: it breaks this `require`{' at ' * bool(names)}{', '.join(names)}"
+                )
                 raise fail("E508", message, host.span, "broken here", help="mend or drop the row, or loosen the requirement")
     if _finite_factors(lowered.graph, start):
         return
@@ -90,7 +93,7 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[
     bad = (np.isnan(value) | np.isneginf(value)) & (weights > 0)
     if bad.any():
         row = int(np.argmax(bad))
-        message = f"row {int(whole[row])} of x is impossible: log p is {value[row]:g} at the start"
+        message = f"row {first + int(whole[row])} of x is impossible: log p is {value[row]:g} at the start"
         raise fail("E508", message, help="a factor is -infinity or undefined there; start elsewhere with `init=`")
 
 

@@ -79,13 +79,14 @@ class FitRecord:
         """The data and the options of the fit.
 
         Raises:
-            GmlmAttributeError: E505 for a fit that was loaded from a file, because data are not
-                saved with it.
+            GmlmAttributeError: E505 for a fit that was loaded from a file or made with `rows_at_once=`,
+                which keep no rows.
         """
         if self._evidence is None:
             help = "`posterior`, `predictive` and `score` take rows, `x=..`; for all else"
             help += f" take a fit that has them: `fit.model.fit(x, mask={self.mask!r}, init=fit.params)`"
-            message = f"this fit of `{self.meta['model']}` was loaded from a file, where no data are kept, and they are needed here"
+            why = "it was loaded from a file, or made with `rows_at_once=`"
+            message = f"this fit of `{self.meta['model']}` keeps no rows, which are needed here: {why}"
             raise no_attribute("E505", message, help)
         return self._evidence
 
@@ -436,7 +437,7 @@ def estimate_to_fit(
         "n_masks": estimate.use.n_masks,
         "weights_are": estimate.evidence.options.weights_are,
         "rows": estimate.rows,
-        "effective_rows": scored_rows(estimate.evidence),
+        "effective_rows": scored_rows(estimate.evidence) if estimate.effective_rows is None else estimate.effective_rows,
         "fixed": list(estimate.fixed),
         "convex": estimate.convex,
         "seconds": estimate.seconds,
@@ -446,8 +447,10 @@ def estimate_to_fit(
     }
     if estimate.evidence.options.ignores:
         meta["gaps"] = estimate.evidence.options.gaps
-    trace = estimate.outcome.trace
-    return kind(params, estimate.inference, trace, estimate.objective, meta, graph, model, estimate.evidence, estimate.missing)
+    trace, evidence = estimate.outcome.trace, estimate.evidence
+    if estimate.effective_rows is not None:
+        evidence = None
+    return kind(params, estimate.inference, trace, estimate.objective, meta, graph, model, evidence, estimate.missing)
 
 
 def fit_from_file(kind: type[F], saved: SavedFit, graph: FactorGraph, model: Callable[[], Any]) -> F:

@@ -5,6 +5,7 @@ It has the methods of `JointModel` except those that need a joint distribution.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -263,6 +264,7 @@ class ConditionalModel(Model):
         lengths: ArrayLike | None = None,
         prompt: Prompt | None = None,
         oracle: Oracle | None = None,
+        store: str | os.PathLike[str] | None = None,
     ) -> Any:
         """Run chains of updates, or decode by refinement.
 
@@ -300,6 +302,7 @@ class ConditionalModel(Model):
                 prefixes of any length, as values or labels; letters may also be strings. Draws then
                 have an axis of rows.
             oracle: for guided samplers, a `gm.Oracle` that draws in the network's place.
+            store: a file for the draws of chains of one row, as in `JointModel.sample`.
 
         Returns:
             An InferenceData or a DataTree, as the installed ArviZ requires. `posterior` has the
@@ -320,7 +323,7 @@ class ConditionalModel(Model):
             refuse_given(self._form)
             stated = {"given": given is not None, "missing": missing is not None, "lengths": lengths is not None, "thin": thin != 1}
             stated |= {"clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
-            stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws}
+            stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws, "store": store is not None}
             return self._draw_strings(
                 self.lowered, checked, checked.call, params, GuidedOptions(name, prompt, draws, chains), seed, oracle, stated
             )
@@ -332,7 +335,7 @@ class ConditionalModel(Model):
         defaults = (1, 0, 1) if checked.call is not None else (1000, 0 if fresh else 500, 4)
         counts = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))
         kept, before, runs = counts
-        options = SampleOptions(name, kept, before, runs, thin, seed, clamp, init, observe, keep_draws, progress)
+        options = SampleOptions(name, kept, before, runs, thin, seed, clamp, init, observe, keep_draws, progress, store=store)
         more = Decoding(given, missing, lengths, prompt=prompt)
         return decoding.draw_rows(self.lowered, checked, self._known(params, checked), options, more, self._provenance())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
@@ -406,6 +407,7 @@ class Fit(FitRecord):
         missing: Missing | None = None,
         given: Given | None = None,
         progress: bool | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Any:
         """Draw the parameters from their posterior by NUTS on the model of `Model.to_numpyro`.
 
@@ -437,6 +439,7 @@ class Fit(FitRecord):
             given: the data of given variables of the rows x, see `Model.fit`.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
+            checkpoint: a folder for the state of the chains and their draws, as in `Model.fit`.
 
         Returns:
             An InferenceData or a DataTree with the groups `posterior`, `sample_stats` and
@@ -458,7 +461,7 @@ class Fit(FitRecord):
         from ..posterior import Chains, posterior
 
         with waiting("drawing from the posterior", shows_progress(progress)):
-            return posterior(self, Chains(draws, chains, warmup, seed), calibrate, x, missing, given)
+            return posterior(self, Chains(draws, chains, warmup, seed), calibrate, x, missing, given, checkpoint=checkpoint)
 
     def to_arviz(
         self,

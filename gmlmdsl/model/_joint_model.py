@@ -28,6 +28,7 @@ from ..data import (
     in_row_order,
     is_traced,
     likelihoods,
+    pieces_of,
     row_index,
     verified_seed,
 )
@@ -63,6 +64,7 @@ from ..fit import (
     PersistentContrastiveDivergence,
     best_of_starts,
     estimate_to_fit,
+    fit_in_pieces,
     fit_model,
     method_of,
     whole_mask,
@@ -769,6 +771,7 @@ class JointModel(Model):
         level: float | None = None,
         mesh_axis: str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        rows_at_once: int | None = None,
     ) -> Fit:
         """Minimise c * sum over rows of w loss_r - log prior over the parameters.
 
@@ -833,10 +836,15 @@ class JointModel(Model):
             mesh_axis: an axis of the ambient mesh of devices, over which the rows of a full-batch
                 fit are spread: `with jax.set_mesh(jax.make_mesh((4,), ("data",))):` and
                 `mesh_axis="data"`. Sums over rows then differ from those on one device by rounding.
-            checkpoint: a folder for the state of a fit with `optimizer=` or `method=`, which is
-                saved every 30 seconds. The same call goes on after the process was killed, with an
-                equal result. SIGTERM and Ctrl-C save the state first. The folder is removed when
-                the fit is done.
+            checkpoint: a folder for the state of the fit, which is saved every 30 seconds. The
+                same call goes on after the process was killed, with an equal result. SIGTERM and
+                Ctrl-C save the state first. The folder is removed when the fit is done. Of several
+                processes, only the first one uses the folder.
+            rows_at_once: the number of rows that are in memory at a time. x may then be an array on
+                disk, such as `numpy.load(path, mmap_mode="r")` or a Zarr array, a dict of them, or
+                the path of a Parquet file, and is read once for each evaluation of the objective.
+                The fit starts at the estimate of the first rows. Rows must be complete, and the
+                fit keeps none of them.
 
         Returns:
             A `Fit` with estimates, sandwich standard errors, and a status with remedies.
@@ -848,15 +856,25 @@ class JointModel(Model):
         Reference: Li et al. 2024, Definitions 2 and 7, Lemma 1.
         """
         seed = verified_seed(seed)
-        bound, rows = bound_dataset(self.lowered, x, missing, given)
-        method, weights = method_of(method), rows.matched(weights, "weights")
+        method = method_of(method)
+        if rows_at_once is not None:
+            if missing is not None or given is not None or starts != 1:
+                help = "leave out `missing=`, `given=` and `starts=`"
+                raise fail("E507", "`rows_at_once=` takes complete rows and one start", help=help)
+            pieces, bound = pieces_of(x, rows_at_once), self.lowered
+        else:
+            pieces = None
+            bound, rows = bound_dataset(self.lowered, x, missing, given)
+            weights = rows.matched(weights, "weights")
         whole = mask is None and isinstance(method, PersistentContrastiveDivergence)
         name, lowered = (WHOLE, whole_mask(self.graph)) if whole else self._mask(mask, bound)
         asked = name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method
         options = FitOptions(*asked, gaps=gaps, mesh_axis=mesh_axis, checkpoint=checkpoint)
         level = None if level is None else verified_level(level)
         meta = self._meta(seed) | ({} if level is None else {"level": level})
-        if (count := whole_number("starts", starts, 1)) == 1:
+        if pieces is not None:
+            estimate = fit_in_pieces(bound, lowered, pieces, options)
+        elif (count := whole_number("starts", starts, 1)) == 1:
             estimate = fit_model(bound, lowered, rows.codes, options, rows.index)
         else:
             estimate, told = best_of_starts(bound, lowered, rows.codes, options, count, rows.index)
@@ -883,6 +901,7 @@ class JointModel(Model):
         given: Given | None = None,
         gaps: str = "sum",
         progress: bool | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Path:
         """Fit under a range of penalties on couplings, and choose one fit by a criterion.
 
@@ -937,6 +956,8 @@ class JointModel(Model):
             gaps: see `fit`; a rule can be combined with "ignore".
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
+            checkpoint: a folder for the fits that are done, as in `fit`; the fit under way begins
+                anew.
 
         Returns:
             A `Path` with `.table`, `.chosen_couplings`, `.params` and `.selected`. `.network()` is
@@ -965,7 +986,7 @@ class JointModel(Model):
         evidence = Evidence(bound, lowered, rows.codes, FitOptions(name, weights=weights, progress=progress, impute=False, gaps=gaps))
 
         refit = path_refit(Fit, evidence, rows.index, self.graph, self._meta(seed), lambda: self)
-        options = PathOptions(penalty, criterion, gamma, rule, on, folds, subsamples, threshold, wrong, seed, progress)
+        options = PathOptions(penalty, criterion, gamma, rule, on, folds, subsamples, threshold, wrong, seed, progress, checkpoint)
         return fit_path(evidence, options, refit)
 
     @at_once
@@ -1241,6 +1262,7 @@ class JointModel(Model):
         given: Given | None = None,
         gaps: str = "sum",
         inclusion: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Any:
         """Draw the parameters from their posterior.
 
@@ -1275,6 +1297,8 @@ class JointModel(Model):
                 probability for all entries of a parameter. `gm.StochasticBlock(..)`: with
                 probabilities that depend on unknown clusters of the cells. Both replace the
                 `probability` of the program, except at entries where it is 0 or 1.
+            checkpoint: a folder for the state of the chains and their draws, as in `fit`. The fit
+                before the draws is repeated if the run was interrupted.
 
         Returns:
             An InferenceData or a DataTree, as the installed ArviZ requires. `posterior` has each
@@ -1296,6 +1320,9 @@ class JointModel(Model):
 
         bound, rows = bound_dataset(self.lowered, x, missing, given)
         if self.graph.hyperpriors and not has_spikes(self.graph):
+            if checkpoint is not None:
+                message = "`checkpoint=` has the state of our own chains, and priors with fitted arguments are drawn by NumPyro's"
+                raise fail("E704", message, help="leave it out, or give the priors numbers as arguments")
             name, _ = self._mask(mask, bound)
             target = self.to_numpyro(x, mask, weights=weights, missing=missing, given=given, calibrate=None)
             options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps)
@@ -1304,10 +1331,10 @@ class JointModel(Model):
             if inclusion is not None:
                 raise fail("E507", "`inclusion=` is the prior of indicators, and no parameter has any", help="`~ spike_slab(1, 0.5)`, say")
             fit = self.fit(x, mask, seed, weights=weights, missing=missing, given=given, impute=False, gaps=gaps)
-            return fit.posterior(draws, chains, seed=seed, warmup=warmup)
+            return fit.posterior(draws, chains, seed=seed, warmup=warmup, checkpoint=checkpoint)
         name, lowered = self._mask(mask, bound)
         weights = rows.matched(weights, "weights")
-        options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps, inclusion)
+        options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps, inclusion, checkpoint)
         return sample_posterior(bound, lowered, rows.codes, options, self.program.provenance() | {"model": self.name})
 
     # Display

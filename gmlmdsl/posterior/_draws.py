@@ -20,7 +20,7 @@ from ..assess import How, evidence_of, params64, rows_under, verify_minimum, ver
 from ..data import decode, random_key, verified_seed
 from ..derive import bounded_jit, on_device, quickly_compiled
 from ..evaluate import over_rows, tangent
-from ..fit import WORTH_MERGING, Evidence, at_kinks, curvature, objective_colouring
+from ..fit import WORTH_MERGING, Evidence, LongFit, at_kinks, curvature, evidence_identity, long_fit, objective_colouring
 from ..plan import BUDGET
 from ..sample import SamplingWarning, to_arviz
 from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source
@@ -66,6 +66,7 @@ def posterior(
     missing: Missing | None,
     given: Given | None,
     rows_only: bool = False,
+    checkpoint: object = None,
 ) -> Draws:
     """Return draws of the parameters of a fit; see `Fit.posterior` and `Fit.to_arviz`.
 
@@ -77,6 +78,7 @@ def posterior(
         missing: the value that marks a missing cell.
         given: the data of given variables of the rows.
         rows_only: whether evidence without a likelihood of rows raises an error.
+        checkpoint: the folder for the state of the chains, or None.
     """
     how = _verified(how)
     verify_choice(calibrate, (CURVATURE, OPEN_FACED, SIMULATED))
@@ -91,7 +93,10 @@ def posterior(
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         task = task_of(fit, evidence, calibrate)
         _verify_cost(task.likelihood, how)
-        vectors, stats = _drawn(task.target, task.start, task.scale, how)
+        options = {**dataclasses.asdict(how), "calibrate": calibrate}
+        target = jax.tree.leaves((task.target, task.start, task.scale))
+        with long_fit(checkpoint, lambda: evidence_identity(evidence, fit.params, options, target)) as saved:
+            vectors, stats = _drawn(task.target, task.start, task.scale, how, saved)
         draws, pointwise = _told(task.likelihood, task.moved(vectors))
     _announce(stats["diverging"])
     return _labelled(fit, evidence, draws, stats, {task.rows: pointwise}, task.words)
@@ -233,11 +238,11 @@ def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]
     return np.asarray(coordinates(sites, params)), 0.5 * (covariance + covariance.T)
 
 
-def _drawn(likelihood: Likelihood, start: Array, scale: Array, how: Chains) -> tuple[Array, dict[str, Array]]:
+def _drawn(likelihood: Likelihood, start: Array, scale: Array, how: Chains, saved: LongFit) -> tuple[Array, dict[str, Array]]:
     """Return draws in coordinates, shape (chains, draws, size), with the statistics of each."""
     target = likelihood.of_any_rows, on_device(scale)
     state = begun(*target, on_device(start), random_key(how.seed), how.chains, how.warmup)
-    vectors, *told = in_strides(lambda state, _: walked(*target, state, how.warmup), state, how.warmup, how.draws)
+    vectors, *told = in_strides(lambda state, _: walked(*target, state, how.warmup), state, how.warmup, how.draws, saved)
     return vectors, dict(zip(("lp", "diverging", "n_steps", "acceptance_rate"), told, strict=True))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from .._types import ArrayLike, Draws, JsonObject, Label
 from ..data import generator, keys_of, verified_seed
 from ..derive import bounded_jit
 from ..evaluate import SPIKE_SLAB, over_rows
-from ..fit import SINGULAR, Estimate, FitOptions, fit_model
+from ..fit import SINGULAR, Estimate, FitOptions, evidence_identity, fit_model, long_fit
 from ..graph import FactorGraph, Lowered, ParameterArray
 from ..masks import AbstractMask
 from ..plan import verify_held
@@ -49,6 +50,7 @@ class SampledOptions:
     weights: ArrayLike | None
     gaps: str = "sum"
     inclusion: Any = None
+    checkpoint: str | os.PathLike[str] | None = None
 
 
 def has_spikes(graph: FactorGraph) -> bool:
@@ -81,7 +83,9 @@ def sample_posterior(lowered: Lowered, mask: AbstractMask, codes: Array, options
         chances = np.concatenate([_argument(p, "probability") for p in spiked])
         rng = generator(options.seed, 1)
         included = rng.random((options.chains, entries)) < chances
-        told = run(walk, keys_of(options.seed, np.arange(options.chains)), included, options.warmup, options.draws)
+        keys, how = keys_of(options.seed, np.arange(options.chains)), {k: v for k, v in vars(options).items() if k != "weights"}
+        with long_fit(options.checkpoint, lambda: evidence_identity(estimate.evidence, estimate.params, how)) as saved:
+            told = run(walk, keys, included, options.warmup, options.draws, saved)
         alone, flat = likelihood.of_any_rows, told.vector.reshape(-1, told.vector.shape[-1])
         params = over_rows(lambda v: _params_at(alone, v), flat.T, (), float(flat.shape[1]))
     lead = options.chains, options.draws

@@ -33,6 +33,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float, Int
 
 from ..derive import accepted, bounded_jit, on_device, words_apart
+from ..fit import LongFit
 from ._chances import AbstractChances
 from ._draws import potential
 from ._likelihood import Likelihood
@@ -116,7 +117,7 @@ def curvature_at(target: Target, vector: Float[Array, " size"]) -> Float[Array, 
     return -jax.lax.map(lambda e: jax.jvp(slope, (vector,), (e,))[1], jnp.eye(vector.shape[0], dtype=vector.dtype))
 
 
-def run(walk: Walk, keys: Array, included: np.ndarray, warmup: int, draws: int) -> Told:
+def run(walk: Walk, keys: Array, included: np.ndarray, warmup: int, draws: int, saved: LongFit) -> Told:
     """Run chains from the mode, with the excluded entries at 0.
 
     The leading axes of the results are chains and draws.
@@ -127,6 +128,7 @@ def run(walk: Walk, keys: Array, included: np.ndarray, warmup: int, draws: int) 
         included: the entries that are included at the start, shape (chains, entries).
         warmup: the number of steps before the first draw, which adapt the step of the trajectories.
         draws: the number of recorded steps.
+        saved: the saved states of the run.
     """
     chains, dtype = len(included), walk.centre.dtype
     vectors = np.repeat(np.asarray(walk.centre)[None], chains, axis=0)
@@ -134,7 +136,7 @@ def run(walk: Walk, keys: Array, included: np.ndarray, warmup: int, draws: int) 
     nothing = on_device(np.zeros(chains), dtype)
     hidden = _begun(walk, keys)
     start = Position(on_device(vectors, dtype), on_device(included), nothing, nothing, hidden)
-    return in_strides(lambda at, t: _walked(walk, keys, at, on_device(t), on_device(warmup)), start, warmup, draws)
+    return in_strides(lambda at, t: _walked(walk, keys, at, on_device(t), on_device(warmup)), start, warmup, draws, saved)
 
 
 @bounded_jit

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
+
+from ..fit import LongFit, restored
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
 STRIDE = 100
 
 
-def in_strides(call: Callable[[PyTree, int], tuple[PyTree, PyTree]], state: PyTree, warmup: int, draws: int) -> PyTree:
+def in_strides(
+    call: Callable[[PyTree, int], tuple[PyTree, PyTree]], state: PyTree, warmup: int, draws: int, saved: LongFit | None = None
+) -> PyTree:
     """Return the recorded quantities of some steps of chains, on the host.
 
     Args:
@@ -23,13 +27,28 @@ def in_strides(call: Callable[[PyTree, int], tuple[PyTree, PyTree]], state: PyTr
         state: the state before the first step.
         warmup: the number of steps that are not recorded.
         draws: the number of recorded steps after them.
+        saved: the saved states of the run; None saves nothing.
 
     Returns:
         The arrays, with axes of chains and draws.
     """
-    parts, first = [], warmup - warmup % STRIDE
-    for at in range(0, warmup + draws, STRIDE):
+    saved = saved or LongFit()
+    parts: list[Sequence[np.ndarray]] = []
+    at, first, size = 0, warmup - warmup % STRIDE, len(jax.tree.leaves(state))
+    if saved.resumed() == [] and saved.unfinished is not None:
+        at, state = int(saved.unfinished[0]), restored(saved.unfinished[1 : size + 1], state)
+        parts = [saved.unfinished[size + 1 :]] if at > first else []
+    while True:
         state, told = call(state, at)
         if at >= first:
-            parts.append(jax.tree.map(np.asarray, told))
-    return jax.tree.map(lambda *a: np.concatenate(a, axis=1)[:, warmup - first : warmup - first + draws], *parts)
+            parts.append([np.asarray(a) for a in jax.tree.leaves(told)])
+        if (at := at + STRIDE) >= warmup + draws:
+            break
+        # The last stride is not saved: the structure of what is recorded is that of a call.
+        here = np.asarray(at), state
+        saved.reached_within(lambda here=here: (*here, _joined(parts)))
+    return jax.tree.unflatten(jax.tree.structure(told), [a[:, warmup - first : warmup - first + draws] for a in _joined(parts)])
+
+
+def _joined(parts: list[Sequence[np.ndarray]]) -> list[np.ndarray]:
+    return [np.concatenate(a, axis=1) for a in zip(*parts, strict=True)]

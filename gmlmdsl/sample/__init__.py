@@ -13,6 +13,7 @@ from ._discrete_diagnostics import Diagnosis, diagnose, diagnose_pieces, effecti
 from ._draw import (
     ChainRun,
     Observables,
+    PreparedRun,
     SampleOptions,
     SamplingWarning,
     label,
@@ -25,7 +26,7 @@ from ._draw import (
     verify_chains,
     verify_draws,
 )
-from ._run_chains import KernelRun
+from ._run_chains import KernelRun, Pace
 from ._run_kernel import Draws
 from ._sampled_marginals import SampledMarginals, sampled_marginals
 from ._starts import annealed, random_rows, starts

@@ -465,11 +465,15 @@ def told(diagnosis: Diagnosis) -> str:
 
 
 def verify_scores(graph: FactorGraph, found: Draws) -> None:
-    """Raise E514 if the log p of a draw is not a number, or an error if log p needs more digits.
+    """Raise an error if the log p of a draw is not a number or needs more digits, or if a cell had no distribution.
 
     Raises:
-        GmlmError: E514, and those of `verified_partition`.
+        GmlmError: E514, E747 for a network, and those of `verified_partition`.
     """
+    if graph.network is not None:
+        kept = found.last.T if found.codes is None else found.codes.reshape(-1, found.codes.shape[-1])
+        for cell in np.flatnonzero((kept == derive.UNDEFINED).any(axis=0)).tolist():
+            raise derive.undefined_outputs(f"network `{graph.network.label}`", f"at {graph.cell_name(cell)}")
     if found.score is not None and not (np.asarray(found.score) < np.inf).all():
         raise fail("E514", "the log p of a draw is not a number or +inf: a factor has no value there", help=STAYS_FINITE)
     if found.score is not None:

@@ -121,13 +121,13 @@ class KernelRun:
 
         # The warm-up records one draw that is discarded, after its steps: a program of its own would
         # take as long again to compile.
-        pace = _Pace(seconds)
+        pace = Pace(seconds)
         while step < self.warmup:
             count = pace.next(self.warmup - step)
             state, _ = recorded(step, count, 1)
             step += count
             yield Piece(Position(step, state), None)
-        done, pace = (step - self.warmup) // self.thin, _Pace(seconds)
+        done, pace = (step - self.warmup) // self.thin, Pace(seconds)
         with DrawsBar(self.draws, self.progress, done) as moved:
             while done < self.draws:
                 # Every call records the same number of draws, so that one compilation suffices. A
@@ -176,7 +176,7 @@ class Piece(NamedTuple):
     draws: Draws | None
 
 
-class _Pace:
+class Pace:
     """The sizes of compiled calls that take about the same time.
 
     Args:

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -30,6 +30,9 @@ from ._draw import ChainRun, PreparedRun, attributes, axes, named_arrays, told, 
 from ._run_chains import KernelRun, Position
 from ._run_kernel import Draws
 from ._stores import AbstractStore, codes_in_pieces, verified_store
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 Array = np.ndarray
 UNFINISHED = ".unfinished"
@@ -181,12 +184,17 @@ def _identity(chains: KernelRun, run: ChainRun, provenance: JsonObject) -> dict[
     parts: dict[str, object] = {k: provenance[k] for k in ("model", "inputs", "coords")}
     parts |= {"program": provenance["sha256"], "version of gmlmdsl": provenance["versions"]["gmlmdsl"]}
     parts |= {k: getattr(options, k) for k in ("sampler", "draws", "warmup", "chains", "thin", "seed", "keep_draws")}
-    parts |= {"params": hash_of_arrays(jax.tree.leaves(target.params)), "given": hash_of_arrays(jax.tree.leaves(target.graph))}
+    parts |= {"params": hash_of_arrays(_arrays_of(target.params)), "given": hash_of_arrays(_arrays_of(target.graph))}
     parts |= {"clamp or init": hash_of_arrays([chains.codes, run.held]), "annealing steps": chains.anneal}
     parts["precision"] = str(float_type())
     if observe is not None:
         parts["observe"] = hash_of_computation(observe, np.zeros((chains.codes.shape[0], 1), np.int32))
     return as_identity(parts)
+
+
+def _arrays_of(tree: PyTree) -> list[Array]:
+    """Return the arrays of parameters; a network has other leaves, which its declaration determines."""
+    return [np.asarray(a) for a in jax.tree.leaves(tree) if isinstance(a, jax.Array | np.ndarray)]
 
 
 def _write(arrays: Mapping[str, Any], named: tuple[dict[str, Array], dict[str, Array]], end: int) -> None:

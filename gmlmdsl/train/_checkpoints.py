@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from .._diagnostics import GmlmError, fail
+from .._diagnostics import GmlmError, GmlmWarning, fail, tell
 from .._optional import need
 from .._types import JsonObject
 from ..derive import Spread, fetched, of_first, on_device
@@ -102,8 +102,10 @@ class Checkpoints:
     def restore(self, like: PyTree) -> tuple[int, PyTree, JsonObject] | None:
         """Return step, state and notes of the latest complete checkpoint, or None if there is none.
 
+        A damaged checkpoint is passed over with a warning if there is another.
+
         Raises:
-            GmlmError: E752 if the folder contains another run, E753 if files are damaged.
+            GmlmError: E752 if the folder contains another run, E753 if all are damaged.
         """
         if self.spread is None or not self.spread.several:
             return self._restored(like)
@@ -115,10 +117,23 @@ class Checkpoints:
         return (step, [on_device(fetched(a)) for a in broadcast_one_to_all(leaves)], notes) if step else None
 
     def _restored(self, like: PyTree) -> tuple[int, PyTree, JsonObject] | None:
-        found = self.steps()
-        if not found:
-            return None
-        step = found[-1]
+        damaged = None
+        for step in reversed(self.steps()):
+            try:
+                found = self._of_step(step, like)
+            except GmlmError as error:
+                if "E753" not in error.codes:
+                    raise
+                damaged = damaged or error
+                continue
+            if damaged is not None:
+                tell(f"{damaged.diagnostics[0].message}; the run goes on from step {step}, before it", GmlmWarning)
+            return found
+        if damaged is not None:
+            raise damaged
+        return None
+
+    def _of_step(self, step: int, like: PyTree) -> tuple[int, PyTree, JsonObject]:
         try:
             with reading(self._manifest(step), piped=False), self._manifest(step).open("rb") as file:
                 manifest = json.loads(file.read(MOST_MANIFEST).decode("utf-8"))
@@ -154,7 +169,7 @@ class Checkpoints:
             self._manifest(step).unlink()
             shutil.rmtree(self._place(step), ignore_errors=True)
 
-    def _another(self, parts: list[str]) -> Exception:
+    def _another(self, parts: list[str]) -> GmlmError:
         shown = ["optimizer (with its learning rate and schedule)" if p == "optimizer" else p for p in parts]
         named = f"these differ: {', '.join(shown)}" if parts else "another version of gmlmdsl wrote it"
         help = "take another folder for this run, or pass `resume=False` to begin it anew here"
@@ -162,8 +177,8 @@ class Checkpoints:
             help += "; to make a run longer, give it an `optimizer` whose schedule does not depend on `steps`, and no `average_last`"
         return fail("E752", f"`{self.folder}` holds checkpoints of another run; {named}", help=help)
 
-    def _damaged(self, step: int, why: str) -> Exception:
-        help = f"remove `{self._manifest(step).name}` to go on from the one before it"
+    def _damaged(self, step: int, why: str) -> GmlmError:
+        help = "remove the folder, or pass `resume=False`, to begin the run anew"
         return fail("E753", f"the checkpoint of step {step} in `{self.folder}` is damaged: {why}", help=help)
 
     def _place(self, step: int) -> Path:

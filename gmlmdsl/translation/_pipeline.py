@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import final
 
 from .._types import JsonObject
+from ..derive import under_automatic_mesh
 from ..files import alone
 from ._distiller import choose_distiller
 from ._pipeline_stages import PipelineStages
@@ -22,6 +23,7 @@ from ._split import split
 class Pipeline(PipelineStages):
     """A pipeline that runs its stages in order and reports the results."""
 
+    @under_automatic_mesh
     def run(self, report: Report | None = None) -> JsonObject:
         """Run all stages, and return the content of the report.
 

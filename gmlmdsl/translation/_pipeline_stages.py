@@ -70,6 +70,8 @@ class PipelineOptions:
             class.
         progress: whether to show a bar; None shows one if a person watches.
         command: the command line that the report shows.
+        mesh_axis: as in `Model.fit`, for the trainings. Each process runs all stages in a folder of
+            its own; their folders must be equal at the beginning.
     """
 
     program: Path
@@ -91,6 +93,7 @@ class PipelineOptions:
     allow_python: bool = False
     progress: bool | None = None
     command: str = ""
+    mesh_axis: str | None = None
 
 
 class PipelineStages:
@@ -288,6 +291,7 @@ class PipelineStages:
                 progress=self.o.progress,
                 start=start(),
                 tell=said,
+                mesh_axis=self.o.mesh_axis,
             )
             fit.save(self.stages / f"{name}.fit")
             return told(fit) | begins

@@ -277,6 +277,14 @@ def test_the_best_of_several_starts_is_told(folder):
     text = "network f = mlp()\nmodel m {\n  var x[i in range(4)] : spin\n  conditional x ~ f()\n}\nmask all = bernoulli(x, rate = 0.5)\n"
     (folder / "net.gmlm").write_text(text)
     assert "--starts" in gmlm("fit", "net.gmlm", "x.csv", "--starts", "2", status=1).output
+    assert "--checkpoint" in gmlm("fit", "net.gmlm", "x.csv", "--checkpoint", "run", status=1).output
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_fit_whose_state_is_saved_prints_the_same(folder):
+    words = ["fit", "m.gmlm", "x.csv", "--mask", "single"]
+    lines = [gmlm(*words, *more).output.splitlines()[2:] for more in ((), ("--checkpoint", "run"))]
+    assert lines[0] == lines[1] and not (folder / "run").exists()
 
 
 @pytest.mark.usefixtures("standard_promotion")

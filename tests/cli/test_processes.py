@@ -26,6 +26,7 @@ from translation_cases import PROGRAM, toy_pairs, toy_vocabulary, write_texts
 import gmlmdsl as gm
 from gmlmdsl.cli import _processes
 from gmlmdsl.cli._processes import PEER_ENDED, Here, _watched
+from gmlmdsl.cli._translation_show import run_pipeline
 from gmlmdsl.derive import Spread
 from gmlmdsl.train._batches import Batch
 from gmlmdsl.train._training import spread_rows
@@ -204,6 +205,38 @@ def test_a_fit_and_its_draws_are_those_of_one_process(processes: int, tmp_path: 
     assert all((one[k] == several[k]).all() for k in one)
 
 
+FAMILY = """
+domain aa = letters("-ACDEFGHIKLMNPQRSTVWY")
+graph G = complete(range(6))
+model family {
+  var   x[i in G.nodes] : aa
+  param h[i in G.nodes, a in aa] ~ normal(0, 1)
+  param J[(i, j) in G.edges, a in aa, b in aa] ~ normal(0, 0.3)
+  factor h[i, x[i]] for i in G.nodes
+  factor J[i, j, x[i], x[j]] for (i, j) in G.edges
+}
+mask single = subsets(x, size = 1)
+"""
+
+
+@pytest.mark.slow
+def test_columns_of_an_alignment_in_two_and_four_processes(tmp_path: Path):
+    """Six columns of DHFR, 6,741 parameters: estimates that agree as far as float32 keeps them."""
+    (tmp_path / "family.gmlm").write_text(FAMILY)
+    lines = real_file("DHFR.a2m").read_text().split(">")[1:]
+    rows = [line.split("\n", 1)[1].replace("\n", "")[20:26] for line in lines]
+    (tmp_path / "columns.a2m").write_text(
+        "".join(f">{k}\n{row}\n" for k, row in enumerate(rows) if set(row) <= set("-ACDEFGHIKLMNPQRSTVWY"))
+    )
+    words = ["fit", "family.gmlm", "columns.a2m"]
+    run(*words, "--out", "one.fit", cwd=tmp_path)
+    alone = gm.load_fit(tmp_path / "one.fit")
+    for processes in (2, 4):
+        run(*words, "--out", "all.fit", "--processes", processes, cwd=tmp_path)
+        for name, found in gm.load_fit(tmp_path / "all.fit").params.items():
+            assert np.abs(found - alone.params[name]).max() <= 1e-6 * np.abs(alone.params[name]).max()
+
+
 @pytest.mark.slow
 def test_processes_that_are_started_one_by_one(folder: Path):
     words = ["fit", folder / "m.gmlm", folder / "x.csv", "--mask", "single"]
@@ -262,8 +295,8 @@ def weights(folder: Path) -> list[np.ndarray]:
     return [np.asarray(a) for a in jax.tree.leaves(eqx.filter(load_translator(folder / "translate.bundle").params, eqx.is_array))]
 
 
-def losses(folder: Path) -> list[float]:
-    lines = [json.loads(line) for line in (folder / "translate.jsonl").read_text().splitlines()]
+def losses(log: Path) -> list[float]:
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
     return [line.get("loss", line.get("validation_loss")) for line in lines]
 
 
@@ -284,9 +317,52 @@ def test_a_training_of_processes_is_that_of_one_and_goes_on_after_a_signal(tmp_p
     assert stopped.returncode == 143 and err.count("which are saved") == 1, err
     _, err = run(*words, "--out", "all", "--processes", 2, cwd=tmp_path)
     assert "going on to 24 batches" in err
-    assert len(losses(tmp_path / "one")) == len(losses(tmp_path / "all"))
-    np.testing.assert_allclose(losses(tmp_path / "all"), losses(tmp_path / "one"), rtol=1e-5)
+    assert len(losses(tmp_path / "one" / "translate.jsonl")) == len(losses(tmp_path / "all" / "translate.jsonl"))
+    np.testing.assert_allclose(losses(tmp_path / "all" / "translate.jsonl"), losses(tmp_path / "one" / "translate.jsonl"), rtol=1e-5)
     for a, b in zip(weights(tmp_path / "one"), weights(tmp_path / "all"), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
     # one process goes on where two were, if there is something left to do
     assert "24 steps" in run(*words, "--out", "all", cwd=tmp_path)[0]
+
+
+@pytest.mark.slow
+def test_a_pipeline_of_processes_is_that_of_one_and_goes_on_after_a_signal(tmp_path: Path):
+    (tmp_path / "toy.gmlm").write_text(PROGRAM)
+    (tmp_path / "words.model").write_bytes(toy_vocabulary().data)
+    texts = [write_texts(tmp_path, name, toy_pairs(count, seed)) for name, count, seed in (("train", 40, 0), ("dev", 6, 2), ("test", 6, 3))]
+    words = ["pipeline", "toy.gmlm", *texts[0], "--vocabulary", "words.model", "--batch-size", 16, "--steps", 24, "--save-every", 10]
+    words += [word for part, option in zip(texts[1:], ("--validation", "--test"), strict=True) for text in part for word in (option, text)]
+    words += ["--sentences", 4, "--seed", 1]
+    run(*words, "--out", "one", cwd=tmp_path)
+    stopped = started(*words, "--out", "all", "--processes", 2, cwd=tmp_path)
+    student = tmp_path / "all" / "stages" / "distilled.json"
+    while not student.exists() and stopped.poll() is None:
+        time.sleep(0.05)
+    stopped.send_signal(signal.SIGTERM)
+    _, err = stopped.communicate(timeout=600)
+    assert stopped.returncode == 143, err
+    out, _ = run(*words, "--out", "all", "--processes", 2, cwd=tmp_path)
+    assert out.count("report.html") == 1 and (tmp_path / "all" / "report.html").exists()
+    alone, several = (losses(tmp_path / folder / "teacher.jsonl") for folder in ("one", "all"))
+    np.testing.assert_allclose(several, alone, rtol=1e-5)
+    # Steps divide gradients by their size, which enlarges rounding where gradients are small.
+    for name in ("teacher", "student"):
+        fits = [gm.load_fit(tmp_path / folder / f"{name}.fit").params for folder in ("one", "all")]
+        for a, b in zip(*(jax.tree.leaves(eqx.filter(f, eqx.is_array)) for f in fits), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-4, err_msg=name)
+
+
+def test_processes_that_take_steps_by_the_clock_are_refused(tmp_path: Path):
+    request: Any = SimpleNamespace(mesh_axis="process", minutes=1.0)
+    with pytest.raises(gm.GmlmError, match=r"E507[\s\S]*--teacher-steps"):
+        run_pipeline(request, *[None] * 4)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_process_goes_on_in_a_copy(tmp_path: Path):
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / "teacher.fit").write_text("fit")
+    other = tmp_path / "1"
+    other.mkdir()
+    assert Here(None, None).resumed(tmp_path / "run", ()) == tmp_path / "run"
+    assert Here(None, other).resumed(tmp_path / "run", ("checkpoints",)) == other / "run"
+    assert [p.name for p in (other / "run").iterdir()] == ["teacher.fit"]

@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import arviz as az
+import equinox as eqx
+import jax
 import numpy as np
 import pytest
 import xarray as xr
@@ -314,6 +316,36 @@ def test_the_findings_of_a_run_that_was_cut_off_are_those_of_all_its_draws(model
     assert "flip rate is smaller" in wanted
     assert wanted != kept["posterior"].attrs["warnings"]
     assert found == wanted
+
+
+NETWORK = """
+network net = mlp(width = 4)
+model m { var x[i in range(5)] : range(3)  conditional x ~ net() }
+mask some = bernoulli(x, rate = 0.5)
+sampler sweep { update x[i] for i in range(5) }
+sampler parallel = refinement(steps = 2)
+"""
+
+
+@pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
+def test_chains_of_a_network_go_to_a_file(tmp_path, monkeypatch):
+    model, path = gm.parse(NETWORK).model(), tmp_path / "draws.nc"
+    params = model.init_params(seed=1)
+    options = OPTIONS | {"observe": {"sum": lambda x: x.sum()}, "clamp": {"x": {0: 2}}}
+    with monkeypatch.context() as patch:
+        cut_off(patch, 5, "within")
+        with pytest.raises(Killed):
+            model.sample(params, "sweep", store=path, **options)
+    steps = count_steps(monkeypatch)
+    assert_equal(model.sample(params, "sweep", store=path, **options), model.sample(params, "sweep", **options))
+    assert steps[0] > 0
+    with pytest.raises(gm.GmlmError, match=r"E507[\s\S]*decodes"):
+        model.sample(params, "parallel", store=path)
+    with pytest.raises(gm.GmlmError, match=r"E507[\s\S]*one row of full length"):
+        model.sample(params, "sweep", store=path, lengths=3)
+    undefined = jax.tree.map(lambda a: a * 1e30 if eqx.is_inexact_array(a) else a, params)
+    with pytest.raises(gm.GmlmError, match="E747"):
+        model.sample(undefined, "sweep", store=tmp_path / "other.nc", **options)
 
 
 def test_a_log_p_that_is_not_a_number_is_an_error(model, tmp_path, monkeypatch):
