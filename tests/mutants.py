@@ -218,7 +218,7 @@ def load(program: Program, inputs: dict[str, object]) -> None:
 
 def inputs_of(name: str) -> dict[str, object]:
     """Small inputs for a program, which its first line says."""
-    first = {**wrong_programs(), **programs()}[name].split("\n", 1)[0]
+    first = {**wrong_programs(), **programs()}.get(name, "").split("\n", 1)[0]
     return json.loads(first.removeprefix("# inputs:")) if first.startswith("# inputs:") else INPUTS.get(name, {})
 
 

@@ -131,10 +131,10 @@ def effective_shares(rows: ScoredRows, params: dict[str, jax.Array]) -> tuple[Ar
     return np.where(alive, (u * (u - u[alive].mean(axis=0))).sum(axis=1), 0.0), root.shape[1]
 
 
-def verify_minimum(fit: FitRecord, what: str) -> None:
+def verify_minimum(fit: FitRecord, what: str, expands: bool = True) -> None:
     """Raise E552 if the fit is not a minimum around which its objective can be expanded.
 
-    `what` names the caller.
+    `what` names the caller. Without `expands` the objective is needed, and not its minimum.
 
     Raises:
         GmlmError: E552.
@@ -145,6 +145,6 @@ def verify_minimum(fit: FitRecord, what: str) -> None:
     if fit.missing is not None and fit.missing.imputed:
         message = f"{what} needs the objective that was minimised, and {fit.missing.imputed:,} rows of this fit were imputed at random"
         raise fail("E552", message, help="fit with `impute=False`, or compare by the held-out losses of complete rows: `fit.score(x)`")
-    if fit.status.code in NO_MINIMUM:
+    if expands and fit.status.code in NO_MINIMUM:
         message = f"{what} expands the objective around its minimum, and this fit has none: {fit.status.code}"
         raise fail("E552", message, help="mend the fit first, see `print(fit)`; `cross_validate` needs no expansion")

@@ -1316,17 +1316,14 @@ class JointModel(Model):
         Reference: Mitchell and Beauchamp 1988; Gottardo and Raftery 2008; Scott and Berger 2010 for
         `gm.BetaBernoulli`.
         """
-        from ..posterior import SampledOptions, draw_hierarchical, has_spikes, sample_posterior
+        from ..posterior import Chains, SampledOptions, has_spikes, hierarchical_posterior, sample_posterior
 
         bound, rows = bound_dataset(self.lowered, x, missing, given)
         if self.graph.hyperpriors and not has_spikes(self.graph):
-            if checkpoint is not None:
-                message = "`checkpoint=` has the state of our own chains, and priors with fitted arguments are drawn by NumPyro's"
-                raise fail("E704", message, help="leave it out, or give the priors numbers as arguments")
-            name, _ = self._mask(mask, bound)
-            target = self.to_numpyro(x, mask, weights=weights, missing=missing, given=given, calibrate=None)
-            options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps)
-            return draw_hierarchical(target, self.graph, options, self._provenance())
+            name, lowered = self._mask(mask, bound)
+            options = FitOptions(name, weights=rows.matched(weights, "weights"), impute=False, gaps=gaps)
+            evidence = Evidence(bound, lowered, rows.codes, options)
+            return hierarchical_posterior(evidence, Chains(draws, chains, warmup, seed), self._meta(0), checkpoint)
         if not has_spikes(self.graph):
             if inclusion is not None:
                 raise fail("E507", "`inclusion=` is the prior of indicators, and no parameter has any", help="`~ spike_slab(1, 0.5)`, say")

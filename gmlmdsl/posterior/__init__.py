@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from ._chances import BetaBernoulli, StochasticBlock
 from ._distribution import GmlmDistribution, distribution
-from ._draws import Chains, Task, posterior, potential, task_of
-from ._hierarchical import draw_hierarchical
+from ._draws import Chains, Task, hierarchical_posterior, posterior, potential, task_of
 from ._inclusion import co_clustering, inclusion
 from ._kernel import GmlmKernel, numpyro_kernel
 from ._law import Law

@@ -44,6 +44,7 @@ from ._sites import Site, at_coordinates, coordinates, jacobian, sites_of
 
 if TYPE_CHECKING:
     from .._diagnostics import GmlmError
+    from ..graph import ParameterArray
 
 Array = np.ndarray
 CURVATURE, OPEN_FACED, SIMULATED = "curvature", "open_faced", "simulated"
@@ -127,9 +128,16 @@ def _without_priors(source: Source) -> Evidence:
     """
     evidence, graph = source.evidence, source.evidence.lowered.graph
     bare = graph.with_parameters(tuple(dataclasses.replace(p, prior=None) for p in graph.parameters))
-    options = dataclasses.replace(evidence.options, init=source.init, impute=False, method=None)
+    given = source.init or {}
+    init = {p.name: given[p.name] for p in graph.parameters if p.name in given and _is_inside(p, given[p.name])}
+    options = dataclasses.replace(evidence.options, init=init or None, impute=False, method=None)
     options = dataclasses.replace(options, optimizer=None, batch_size=None, max_steps=None)
     return dataclasses.replace(evidence, lowered=dataclasses.replace(evidence.lowered, graph=bare), options=options)
+
+
+def _is_inside(p: ParameterArray, value: ArrayLike) -> bool:
+    """Return whether a start lies within the open range of its parameter, as starts of a fit must."""
+    return bool(((np.asarray(value) > p.lower) & (np.asarray(value) < p.upper)).all())
 
 
 def _verify_minimiser(estimate: Estimate) -> None:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail, tell, whole_number
-from .._types import Draws, Given, Label, Missing, Rows
+from .._types import Draws, Given, JsonObject, Label, Missing, Rows
 from ..assess import How, evidence_of, params64, rows_under, verify_minimum, verify_own
 from ..data import decode, random_key, verified_seed
 from ..derive import bounded_jit, on_device, quickly_compiled
@@ -25,7 +25,7 @@ from ..plan import BUDGET
 from ..sample import SamplingWarning, to_arviz
 from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source
 from ._likelihood import Likelihood, is_likelihood, is_whole, likelihood_of_rows
-from ._numpyro_model import NumpyroModel, calibrated, verify_choice
+from ._numpyro_model import NumpyroModel, calibrated, to_numpyro, verify_choice
 from ._sites import at_coordinates, coordinates, jacobian
 from ._strides import STRIDE, in_strides
 
@@ -43,6 +43,9 @@ MOST_OPERATIONS = 1e12
 UNCOUNTED = 10**200
 # share of the largest standard deviation below which the curvature does not count as positive
 FEWEST = 1e-9
+# standard deviation of a coordinate of a bounded parameter, above which the estimate is at the edge: the
+# logarithm of a positive parameter then varies by more than e^3
+WIDEST = 3.0
 
 
 @dataclass(frozen=True)
@@ -85,21 +88,35 @@ def posterior(
     evidence = evidence_of(fit, x, None, missing, given=given)
     if rows_only:
         _verify_likelihood(evidence)
-    verify_minimum(fit, "a posterior")
+    at_saddle = fit.status.code == "not-converged" and (calibrate is None or is_likelihood(evidence))
+    verify_minimum(fit, "a posterior", not at_saddle)
     if fit.status.undetermined.any():
         message = "neither data nor prior determine some direction of the parameters: the posterior cannot be normalised"
         raise fail("E552", message, help="give them a prior, or fix a `gauge`")
     fit.covariance  # noqa: B018 - raises if the curvature would be too large
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         task = task_of(fit, evidence, calibrate)
-        _verify_cost(task.likelihood, how)
-        options = {**dataclasses.asdict(how), "calibrate": calibrate}
-        target = jax.tree.leaves((task.target, task.start, task.scale))
-        with long_fit(checkpoint, lambda: evidence_identity(evidence, fit.params, options, target)) as saved:
-            vectors, stats = _drawn(task.target, task.start, task.scale, how, saved)
-        draws, pointwise = _told(task.likelihood, task.moved(vectors))
-    _announce(stats["diverging"])
-    return _labelled(fit, evidence, draws, stats, {task.rows: pointwise}, task.words)
+    return _draws_of(task, evidence, fit.meta, fit.params, how, calibrate, checkpoint)
+
+
+def hierarchical_posterior(evidence: Evidence, how: Chains, meta: JsonObject, checkpoint: object = None) -> Draws:
+    """Return draws of a model whose priors have fitted parameters as arguments; see `Model.posterior`.
+
+    Such a density has no mode to start at, so NUTS adapts its scale. It is not calibrated.
+
+    Args:
+        evidence: the rows under a mask.
+        how: the options of the chains.
+        meta: the text and numbers of the model, as a fit records them.
+        checkpoint: the folder for the state of the chains, or None.
+    """
+    how = _verified(how)
+    with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
+        model = to_numpyro(evidence, None, How(1, 0, None, 0), meta, None)
+        task = Task(
+            model.likelihood, model.likelihood, np.zeros(sum(s.size for s in model.likelihood.sites)), None, None, model.calibration
+        )
+    return _draws_of(task, evidence, meta | {"mask_use": evidence.options.mask}, {}, how, None, checkpoint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,13 +124,14 @@ class Task:
     """The distribution that is drawn from.
 
     Chains of `target` start at draws of a normal distribution with mean `start` and covariance
-    `scale`.
+    `scale`. If no normal distribution is near, they start at random, as NumPyro's do, and adapt
+    their scale.
 
     Attributes:
         likelihood: the likelihood of the rows, at the parameters themselves.
         target: the likelihood that is drawn from, calibrated if there is a calibration of it.
         start: the mean of the starts, in coordinates, shape (size,).
-        scale: the covariance of the starts, in coordinates, shape (size, size).
+        scale: the covariance of the starts, in coordinates, shape (size, size), or None.
         open_faced: the map that is applied to draws afterwards. None: draws do not change.
         words: a description of the calibration of the draws.
     """
@@ -121,7 +139,7 @@ class Task:
     likelihood: Likelihood
     target: Likelihood
     start: Array
-    scale: Array
+    scale: Array | None
     open_faced: Calibration | None
     words: str
 
@@ -213,17 +231,21 @@ def _verify_cost(likelihood: Likelihood, how: Chains) -> None:
         raise fail("E601", message, help="fewer `draws=` or `chains=`; `information_criterion` needs one pass over the rows")
 
 
-def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]) -> tuple[Array, Array]:
+def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]) -> tuple[Array, Array | None]:
     """Return the normal approximation of the posterior.
 
     It consists of the estimate's coordinates and their covariance.
     An entry that a laplace prior holds at its centre has the variance that the rows determine.
+    The covariance is None if the estimate is a saddle or at the edge of a parameter's range.
 
     Raises:
         GmlmError: E552 if the curvature is not positive in every direction.
     """
     graph, sites = fit.graph, likelihood.sites
     fixed = frozenset(likelihood.objective.frame.fixed)
+    start = np.asarray(coordinates(sites, params))
+    if fit.status.code == "not-converged" or not np.isfinite(start).all():
+        return np.zeros_like(start), None
     laplace = fit.determined.get("laplace")
     if laplace is None or at_kinks(graph, tuple(fixed), params).any():
         objective = likelihood.objective
@@ -235,48 +257,68 @@ def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]
     if values.size and not values.min() > FEWEST**2 * values.max():
         message = "the normal approximation of the posterior needs a curvature that is positive in every direction, and here it is not"
         raise fail("E552", message, help="give the parameters a prior, or fit from another start with `init=`")
-    return np.asarray(coordinates(sites, params)), 0.5 * (covariance + covariance.T)
+    bounded = np.concatenate([np.full(s.size, s.is_bounded) for s in sites] or [np.zeros(0, bool)])
+    if (np.diag(covariance)[bounded] > WIDEST**2).any():
+        return np.zeros_like(start), None
+    return start, 0.5 * (covariance + covariance.T)
 
 
-def _drawn(likelihood: Likelihood, start: Array, scale: Array, how: Chains, saved: LongFit) -> tuple[Array, dict[str, Array]]:
+def _draws_of(
+    task: Task, evidence: Evidence, meta: JsonObject, params: Mapping[str, Any], how: Chains, calibrate: str | None, checkpoint: object
+) -> Draws:
+    with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
+        _verify_cost(task.likelihood, how)
+        options = {**dataclasses.asdict(how), "calibrate": calibrate}
+        target = jax.tree.leaves((task.target, task.start, task.scale))
+        with long_fit(checkpoint, lambda: evidence_identity(evidence, params, options, target)) as saved:
+            vectors, stats = _drawn(task.target, task.start, task.scale, how, saved)
+        draws, pointwise = _told(task.likelihood, task.moved(vectors))
+    _announce(stats["diverging"])
+    return _labelled(evidence, meta, draws, stats, {task.rows: pointwise}, task.words)
+
+
+def _drawn(likelihood: Likelihood, start: Array, scale: Array | None, how: Chains, saved: LongFit) -> tuple[Array, dict[str, Array]]:
     """Return draws in coordinates, shape (chains, draws, size), with the statistics of each."""
-    target = likelihood.of_any_rows, on_device(scale)
+    target = likelihood.of_any_rows, None if scale is None else on_device(scale)
     state = begun(*target, on_device(start), random_key(how.seed), how.chains, how.warmup)
     vectors, *told = in_strides(lambda state, _: walked(*target, state, how.warmup), state, how.warmup, how.draws, saved)
     return vectors, dict(zip(("lp", "diverging", "n_steps", "acceptance_rate"), told, strict=True))
 
 
 @quickly_compiled(lambda likelihood, *_: likelihood.cost < WORTH_MERGING)
-def begun(likelihood: Likelihood, scale: jax.Array, start: jax.Array, key: jax.Array, chains: int, warmup: int) -> PyTree:
+def begun(likelihood: Likelihood, scale: jax.Array | None, start: jax.Array, key: jax.Array, chains: int, warmup: int) -> PyTree:
     """Return the initial states of NUTS, one for each chain.
 
     The chains start at draws of a normal distribution whose covariance is also the inverse mass
-    matrix.
+    matrix, or uniformly within 2 of the mean if there is no covariance.
 
     Args:
         likelihood: the likelihood that is drawn from.
-        scale: the covariance, in coordinates.
+        scale: the covariance, in coordinates, or None.
         start: the mean of the starts, in coordinates.
         key: a JAX key.
         chains: the number of chains.
         warmup: the number of steps that adapt the step size.
     """
-    root = jnp.linalg.cholesky(scale)
 
     def one(key: jax.Array) -> PyTree:
         first, rest = jax.random.split(key)
-        return _kernel(likelihood, scale).init(rest, warmup, start + root @ jax.random.normal(first, start.shape, start.dtype), (), {})
+        if scale is None:
+            step = jax.random.uniform(first, start.shape, start.dtype, -2, 2)
+        else:
+            step = jnp.linalg.cholesky(scale) @ jax.random.normal(first, start.shape, start.dtype)
+        return _kernel(likelihood, scale).init(rest, warmup, start + step, (), {})
 
     return jax.vmap(one)(jax.random.split(key, chains))
 
 
 @quickly_compiled(lambda likelihood, *_: likelihood.cost < WORTH_MERGING)
-def walked(likelihood: Likelihood, scale: jax.Array, state: PyTree, warmup: int) -> tuple[PyTree, PyTree]:
+def walked(likelihood: Likelihood, scale: jax.Array | None, state: PyTree, warmup: int) -> tuple[PyTree, PyTree]:
     """Run STRIDE steps of each chain.
 
     Args:
         likelihood: the likelihood that is drawn from.
-        scale: the inverse mass matrix, in coordinates.
+        scale: the inverse mass matrix, in coordinates, or None if the warm-up adapts a diagonal one.
         state: the states of the chains.
         warmup: the number of steps of a chain that adapt the step size.
     """
@@ -294,9 +336,11 @@ def walked(likelihood: Likelihood, scale: jax.Array, state: PyTree, warmup: int)
     return jax.vmap(one)(state)
 
 
-def _kernel(likelihood: Likelihood, scale: jax.Array) -> NUTS:
+def _kernel(likelihood: Likelihood, scale: jax.Array | None) -> NUTS:
     from numpyro.infer import NUTS
 
+    if scale is None:
+        return NUTS(potential_fn=potential(likelihood))
     return NUTS(potential_fn=potential(likelihood), inverse_mass_matrix=scale, dense_mass=True, adapt_mass_matrix=False)
 
 
@@ -349,9 +393,9 @@ def _announce(diverging: Array) -> None:
 
 
 def _labelled(
-    fit: FitRecord, evidence: Evidence, draws: dict[str, Array], stats: dict[str, Array], pointwise: dict[str, Array], calibration: str
+    evidence: Evidence, meta: JsonObject, draws: dict[str, Array], stats: dict[str, Array], pointwise: dict[str, Array], calibration: str
 ) -> Draws:
-    graph, meta = fit.graph, fit.meta
+    graph = evidence.lowered.graph
     dims: dict[str, list[str]] = {p.name: list(p.dims) for p in graph.parameters}
     coords: dict[str, Sequence[Label]] = {d: list(c) for p in graph.parameters for d, c in zip(p.dims, p.coords, strict=True)}
     observed = {v.name: decode(graph, evidence.codes, (evidence.codes.shape[1],))[v.name] for v in graph.observed}

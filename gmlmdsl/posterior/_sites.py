@@ -74,6 +74,12 @@ class Site:
         return bool(self.parameter.gauge or self.parameter.still)
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether the site's values are not all real numbers, so that its coordinates are others."""
+        p = self.parameter
+        return not self.on_tangent and (p.kind in ("simplex", "ordered") or math.isfinite(p.lower) or math.isfinite(p.upper))
+
+    @property
     def name(self) -> str:
         """The name `J`, or `J.tangent` for a parameter that moves in a subspace."""
         return f"{self.parameter.name}.tangent" if self.on_tangent else self.parameter.name

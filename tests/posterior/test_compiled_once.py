@@ -71,3 +71,18 @@ def test_a_second_posterior_compiles_nothing(calibrate: str | None) -> None:
         counts.append(programs(events))
     assert counts[0] <= 12
     assert counts[1:] == [0, 0]
+
+
+POOLED = LEVELS.replace(
+    "param J[(i, j) in G.edges] ~ normal(0, 1)", "param tau ~ half_normal(1)\n  param J[(i, j) in G.edges] ~ normal(0, tau)"
+)
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_second_posterior_of_a_hierarchical_prior_compiles_nothing() -> None:
+    model, counts = gm.parse(POOLED).model(), []
+    for seed, first in ((0, 0.3), (1, 0.7)):
+        with traced_or_compiled() as events:
+            model.posterior(rows(seed, first), "one", draws=100, chains=2, warmup=100, seed=seed)
+        counts.append(programs(events))
+    assert counts[1] == 0 < counts[0]
