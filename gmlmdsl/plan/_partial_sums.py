@@ -104,6 +104,14 @@ def with_partial_sums(graph: FactorGraph, maximised: bool = False) -> FactorGrap
     return _joined(graph, factors, requires, chains)
 
 
+def keeps_maxima(graph: FactorGraph, counted: FactorGraph) -> bool:
+    """Return whether maxima over `counted`, which has the partial sums of `graph`, are those of `graph`.
+
+    They are unless products of probabilities are summed by two values, whose links are factors.
+    """
+    return len(counted.factors) == len(graph.factors)
+
+
 def _counted(group: FactorGroup, sizes: Array, none: int, maximised: bool) -> list[_Chain] | None:
     """Return the chains of a group's instances.
 
@@ -114,13 +122,20 @@ def _counted(group: FactorGroup, sizes: Array, none: int, maximised: bool) -> li
         return None
     if joint_count(sizes[group.cells[:, list(reduction.outside)]].max(axis=0, initial=1)) > MOST_OUTSIDE:
         return None
-    out = []
+    out, alike = [], dict[bytes, _Chain | None]()  # Instances with equal columns differ in their cells only.
     for k in range(group.n):
         one = group.take(np.array([k]))
-        chain = _chain(one, reduction, sizes, none, maximised)
-        if chain is None:
+        cells = _term_cells(one, reduction, none)
+        if cells is None:
             return None
-        out.append(_merged(chain, one, reduction, sizes))
+        key = b"".join([*(c.tobytes() for c in one.columns), sizes[one.cells].tobytes()])
+        if key not in alike:
+            chain = _chain(one, reduction, sizes, cells, maximised)
+            alike[key] = None if chain is None else _merged(chain, one, reduction, sizes)
+        found = alike[key]
+        if found is None:
+            return None
+        out.append(replace(found, cells=list(cells)))
     return out
 
 
@@ -186,21 +201,32 @@ def _reduction(group: FactorGroup) -> _Reduction | None:
     return _Reduction(add, tuple(dict.fromkeys(n.start for n in others)))
 
 
-def _chain(group: FactorGroup, reduction: _Reduction, sizes: Array, none: int, maximised: bool) -> _Chain | None:
-    """Return the partial sums of one instance.
+def _term_cells(group: FactorGroup, reduction: _Reduction, none: int) -> Array | None:
+    """Return the cells of each term of one instance, shape (terms, slots); None if a cell occurs twice."""
+    starts, count, here = _terms_of(group, reduction)
+    cells = np.stack([group.cells[0, s : s + count] for s in starts], axis=1)[here]
+    used = np.concatenate([cells.ravel(), np.unique(group.cells[0, list(reduction.outside)])])
+    return None if len(np.unique(used)) < used.size or (used >= none).any() else cells
 
-    The result is None if there are too many, or if a cell occurs in two terms.
-    """
+
+def _terms_of(group: FactorGroup, reduction: _Reduction) -> tuple[list[int], int, Array]:
+    """Return the first slots of the cells of all terms, the number of terms, and the mask of those that count."""
     add = reduction.add
     assert isinstance(add.mask, Column)
-    starts = list(dict.fromkeys(n.start for n in nodes_in(add.body) if isinstance(n, CellValue)))
-    count = next(n.shape[0] for n in nodes_in(add.body) if isinstance(n, CellValue))
-    here = np.broadcast_to(group.columns[add.mask.k].astype(bool).reshape(-1), (count,))
-    cells = np.stack([group.cells[0, s : s + count] for s in starts], axis=1)
-    used = np.concatenate([cells[here].ravel(), np.unique(group.cells[0, list(reduction.outside)])])
-    if len(np.unique(used)) < used.size or (used >= none).any():
-        return None
-    widest = tuple(int(sizes[cells[here]][:, k].max(initial=1)) for k in range(len(starts)))
+    slots = [n for n in nodes_in(add.body) if isinstance(n, CellValue)]
+    count = slots[0].shape[0]
+    mask = np.broadcast_to(group.columns[add.mask.k].astype(bool).reshape(-1), (count,))
+    return list(dict.fromkeys(n.start for n in slots)), count, mask
+
+
+def _chain(group: FactorGroup, reduction: _Reduction, sizes: Array, cells: Array, maximised: bool) -> _Chain | None:
+    """Return the partial sums of one instance, or None if there are too many.
+
+    `cells` are those of each term.
+    """
+    add = reduction.add
+    starts, count, here = _terms_of(group, reduction)
+    widest = tuple(int(sizes[cells][:, k].max(initial=1)) for k in range(len(starts)))
     if np.prod(widest) > MOST_TERM_VALUES:
         return None
     codes = np.unravel_index(np.arange(int(np.prod(widest))), widest)
@@ -208,11 +234,11 @@ def _chain(group: FactorGroup, reduction: _Reduction, sizes: Array, none: int, m
     leaves = numpy_leaves(group.columns, group.tables, by_slot, slice(0, 1))
     with np.errstate(all="ignore"):
         terms = np.asarray(evaluate(add.body, leaves, 1), float)
-    terms = np.broadcast_to(terms, (count, 1, len(codes[0])))[:, 0]
+    terms = np.broadcast_to(terms, (count, 1, len(codes[0])))[here, 0]
     mine = []
-    for m in np.flatnonzero(here):
-        own = tuple(int(q) for q in sizes[cells[m]])
-        mine.append((cells[m], own, terms[m].reshape(widest)[tuple(slice(q) for q in own)].ravel()))
+    for mine_cells, term in zip(cells, terms, strict=True):
+        own = tuple(int(q) for q in sizes[mine_cells])
+        mine.append((mine_cells, own, term.reshape(widest)[tuple(slice(q) for q in own)].ravel()))
     chain = _partial(add.operator, mine)
     many = chain is None or max(map(len, chain.values)) > MOST_PRODUCTS
     if many and not maximised and add.operator == "*" and group.kind != "require" and _is_affine(group, reduction, mine, sizes):
@@ -278,7 +304,8 @@ def _by_two(terms: _Terms) -> _Chain:
 def never_holds(group: FactorGroup, graph: FactorGraph) -> bool:
     """Return whether a requirement of one instance depends on a sum that can never satisfy it."""
     reduction, sizes = _reduction(group), np.append(graph.sizes, 1)
-    chain = None if reduction is None else _chain(group, reduction, sizes, graph.n_cells, True)
+    cells = None if reduction is None else _term_cells(group, reduction, graph.n_cells)
+    chain = None if reduction is None or cells is None else _chain(group, reduction, sizes, cells, True)
     return reduction is not None and chain is not None and not _satisfied(chain, group, reduction, sizes).any()
 
 
