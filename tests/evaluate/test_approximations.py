@@ -436,7 +436,8 @@ def test_annealing_evaluates_factors_that_are_too_large_for_tables(monkeypatch: 
     model = gm.parse(DENSE).model()
     exact = [model.map(params), model.map(params, clamp={"x": {0: -1, 7: 0}})]
     monkeypatch.setattr(limits, "MOST_APPROXIMATED", 10_000)
-    monkeypatch.setattr(limits, "MOST_TABLED", 100)
+    monkeypatch.setattr(limits, "MOST_ANNEALED", 10_000)
+    monkeypatch.setattr(limits, "LARGE_FACTOR", 100)
     found = [model.map(params, method="anneal"), model.map(params, clamp={"x": {0: -1, 7: 0}}, method="anneal")]
     for one, best in zip(found, exact, strict=True):
         assert one.log_potential == pytest.approx(best.log_potential, abs=1e-5)
