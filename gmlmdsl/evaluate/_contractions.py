@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from .. import derive
-from .._diagnostics import GmlmError, fail
+from .._diagnostics import GmlmError, fail, listed
 from .._types import Clamp
 from ..data import clamped_cells
 from ..graph import FactorGraph
@@ -176,8 +176,8 @@ class Contractions:
             return held, codes
         found = with_forced(self.graph, held, codes)
         if found is None:
-            verify_possible(np.array(-np.inf), held)
-        return found or (held, codes)
+            raise contradiction(self.graph, held, lambda rest: with_forced(self.graph, rest, codes) is not None)
+        return found
 
     def affordable(self, what: str) -> derive.Contraction | None:
         """Return the contraction of all cells, or None if it is not affordable or its tables are too large to keep."""
@@ -218,6 +218,24 @@ def verify_possible(value: Array, held: Array) -> None:
     """
     if not np.isfinite(value).all():
         raise impossible(held)
+
+
+def contradiction(graph: FactorGraph, held: Array, possible: Callable[[Array], bool | None]) -> GmlmError:
+    """Return E512 that names clamped cells of which none can be left out.
+
+    Args:
+        graph: the factor graph.
+        held: booleans of the known cells, which are impossible together.
+        possible: whether some of them are possible together; None if it is not known.
+    """
+    own = held
+    for cell in np.flatnonzero(held[: graph.n_random]).tolist():
+        rest = own.copy()
+        rest[cell] = False
+        own = rest if possible(rest) is False else own
+    names = listed([graph.cell_name(int(c)) for c in np.flatnonzero(own[: graph.n_random])])
+    message = f"no configuration agrees with the clamped values of {names}: together they have probability zero"
+    return fail("E512", message, help="clamp one of them at another value, or leave it out; each of them alone may be possible")
 
 
 def impossible(held: Array) -> GmlmError:
