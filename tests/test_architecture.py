@@ -218,6 +218,14 @@ def test_files_and_functions_are_short(path: Path):
             assert lines <= MOST_FUNCTION_LINES or f"{name}:{node.name}" in LONG_FUNCTIONS, f"{node.name}: {lines} lines"
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_name_of_a_file_is_assigned_twice(path: Path):
+    """Two limits of one name were once the second of them, silently."""
+    values = [n for n in ast.parse(path.read_text()).body if isinstance(n, ast.Assign | ast.AnnAssign)]
+    names = [t.id for n in values for t in (n.targets if isinstance(n, ast.Assign) else [n.target]) if isinstance(t, ast.Name)]
+    assert len(names) == len(set(names))
+
+
 def test_files_of_tests_are_short():
     files = {p: len(p.read_text().splitlines()) for p in sorted((PACKAGE.parent / "tests").rglob("*.py"))}
     assert {str(p.relative_to(PACKAGE.parent)): lines for p, lines in files.items() if lines > MOST_FILE_LINES} == {}

@@ -150,7 +150,7 @@ def clamped_tables(graph: FactorGraph, params: Mapping[str, Array], held: Array,
         GmlmError: E601 for more than `MOST_APPROXIMATED` table entries.
     """
     large: list[FactorGroup] = []
-    if evaluates and not table_entries(graph) <= limits.MOST_APPROXIMATED:
+    if evaluates and not table_entries(graph) <= limits.MOST_ANNEALED:
         graph, large = _without_large(graph)
     _verify_entries(graph)
     known = held | (graph.sizes == 1)
@@ -189,7 +189,7 @@ def _without_large(graph: FactorGraph) -> tuple[FactorGraph, list[FactorGroup]]:
         kept = []
         for group in groups:
             with np.errstate(over="ignore"):
-                is_large = np.prod(sizes[group.cells], axis=1) > limits.MOST_TABLED
+                is_large = np.prod(sizes[group.cells], axis=1) > limits.LARGE_FACTOR
             large.extend(group.take(np.array([k])) for k in np.flatnonzero(is_large))
             kept.append(group.take(np.flatnonzero(~is_large)) if is_large.any() else group)
         return tuple(kept)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -11,11 +12,11 @@ import jax
 import numpy as np
 
 from .. import derive
-from .._diagnostics import GmlmError, fail
+from .._diagnostics import GmlmError, fail, listed
 from .._types import Clamp
 from ..data import clamped_cells
 from ..graph import FactorGraph
-from ..plan import BUDGET, Elimination, plan_elimination, verify_held, with_forced
+from ..plan import BUDGET, Budget, Elimination, plan_elimination, verify_held, with_forced
 from . import limits
 from ._host_elimination import FactorTable, HostElimination, factor_tables, seconds_of, table_entries
 from ._row_sizes import is_traced
@@ -45,7 +46,7 @@ class Contractions:
         self._kept: OrderedDict[bytes, derive.Contraction] = OrderedDict()
         self._tables: tuple[tuple[bytes, ...], list[FactorTable]] | None = None  # by parameters
         self._host_seconds = 0.0  # the estimated time of all answers in NumPy
-        self._is_dear = False  # set once the contraction of all cells exceeded the budget
+        self._exceeded = -np.inf  # the most operations that are known not to suffice for the contraction of all cells
 
     def whole(self, what: str, *, keeps: bool = True) -> tuple[Elimination, derive.Contraction]:
         """Return the plan and the contraction over all cells; see `holding`."""
@@ -68,17 +69,18 @@ class Contractions:
             verify_held(self._kept_bytes(plan), tables, help)
         return plan, _recent(self._kept, known, lambda: derive.contraction(self.graph, plan))
 
-    def plan(self, known: Array, what: str) -> Elimination:
+    def plan(self, known: Array, what: str, budget: Budget = BUDGET) -> Elimination:
         """Return the plan over the cells that are not known.
 
         Args:
             known: booleans over cells.
             what: the name of the quantity in error messages.
+            budget: the limits; the search for an order ends when it exceeds them.
 
         Raises:
             GmlmError: E601 with the cost if it is above the budget.
         """
-        return _recent(self._plans, known, lambda: plan_elimination(self.graph, np.flatnonzero(~known), what))
+        return _recent(self._plans, known, lambda: plan_elimination(self.graph, np.flatnonzero(~known), what, budget))
 
     def on_host(
         self, known: Array, params: Params, rows: int = 1, passes: int = 1, *, keeps: bool = False, likelihood: Array | None = None
@@ -174,8 +176,8 @@ class Contractions:
             return held, codes
         found = with_forced(self.graph, held, codes)
         if found is None:
-            verify_possible(np.array(-np.inf), held)
-        return found or (held, codes)
+            raise contradiction(self.graph, held, lambda rest: with_forced(self.graph, rest, codes) is not None)
+        return found
 
     def affordable(self, what: str) -> derive.Contraction | None:
         """Return the contraction of all cells, or None if it is not affordable or its tables are too large to keep."""
@@ -188,12 +190,13 @@ class Contractions:
 
     def is_affordable(self, most: float = np.inf) -> bool:
         """Return whether the contraction of all cells is affordable, and takes at most so many operations."""
-        if not self._is_dear:
+        known = np.zeros(self.graph.n_cells, bool)
+        if known.tobytes() not in self._plans and most > self._exceeded:
             try:
-                return self.plan(np.zeros(self.graph.n_cells, bool), "").flops <= most
+                self.plan(known, "", replace(BUDGET, flops=min(most, BUDGET.flops)))
             except GmlmError:
-                self._is_dear = True
-        return False
+                self._exceeded = most
+        return known.tobytes() in self._plans and self.plan(known, "").flops <= most
 
 
 def seen_term(graph: FactorGraph, c: derive.Contraction, known: Array, codes: Array) -> Array:
@@ -215,6 +218,24 @@ def verify_possible(value: Array, held: Array) -> None:
     """
     if not np.isfinite(value).all():
         raise impossible(held)
+
+
+def contradiction(graph: FactorGraph, held: Array, possible: Callable[[Array], bool | None]) -> GmlmError:
+    """Return E512 that names clamped cells of which none can be left out.
+
+    Args:
+        graph: the factor graph.
+        held: booleans of the known cells, which are impossible together.
+        possible: whether some of them are possible together; None if it is not known.
+    """
+    own = held
+    for cell in np.flatnonzero(held[: graph.n_random]).tolist():
+        rest = own.copy()
+        rest[cell] = False
+        own = rest if possible(rest) is False else own
+    names = listed([graph.cell_name(int(c)) for c in np.flatnonzero(own[: graph.n_random])])
+    message = f"no configuration agrees with the clamped values of {names}: together they have probability zero"
+    return fail("E512", message, help="clamp one of them at another value, or leave it out; each of them alone may be possible")
 
 
 def impossible(held: Array) -> GmlmError:

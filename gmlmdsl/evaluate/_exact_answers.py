@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import GmlmError, fail, listed
+from .._diagnostics import GmlmError, fail
 from .._types import AnyArray, Clamp, Configuration
 from ..data import decode
 from ..derive import bounded_jit
 from ..graph import FactorGraph, GivenRows
 from ..plan import plan_elimination, searched
 from . import limits
-from ._contractions import Contractions, seen_term, verify_possible
+from ._contractions import Contractions, contradiction, seen_term, verify_possible
 from ._host_elimination import HostSums
 from ._magnitude import largest_factor, verified_partition
 from ._row_sizes import over_rows
@@ -236,23 +236,15 @@ def _verify_agreement(kept: Contractions, params: Params, held: Array, codes: Ar
     clamped = np.flatnonzero(held[: kept.graph.n_random])
     if not len(bad) or not 0 < len(clamped) <= limits.MOST_CONFLICTING:
         return
-    row, own = codes[:, bad[:1]], held
+    row = codes[:, bad[:1]]
 
-    def without(cells: Array | int) -> tuple[Array, bool | None]:
-        """Return the known cells that stay, and whether they are possible together; None if the sum is dear."""
-        rest = own.copy()
-        rest[cells] = False
+    def possible(rest: Array) -> bool | None:
+        """Return whether known cells are possible together; None if the sum is dear."""
         engine = kept.on_host(rest, params)
-        return rest, None if engine is None else bool(np.isfinite(engine.log_sums(row).values[0]))
+        return None if engine is None else bool(np.isfinite(engine.log_sums(row).values[0]))
 
-    if not without(clamped)[1]:
-        return  # Clamped cells are not to blame, or it is not known.
-    for cell in clamped.tolist():
-        rest, is_possible = without(cell)
-        own = rest if is_possible is False else own  # A cell whose sum is dear stays.
-    names = listed([kept.graph.cell_name(int(c)) for c in np.flatnonzero(own[: kept.graph.n_random])])
-    message = f"no configuration agrees with the clamped values of {names}: together they have probability zero"
-    raise fail("E512", message, help="clamp one of them at another value, or leave it out; each of them alone may be possible")
+    if possible(held & ~np.isin(np.arange(len(held)), clamped)):  # else clamped cells are not to blame, or it is not known
+        raise contradiction(kept.graph, held, possible)
 
 
 def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, codes: Array, lead: tuple[int, ...]) -> dict[str, Array]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from . import limits
 from ._clamped_tables import ClampedTables
-from ._path_sweeps import Send, path_sweeps, swept
+from ._path_sweeps import Sweeps, each_slot, outer, path_sweeps
 
 Array = np.ndarray
 Messages = list[Array]  # by size class of the cells, each of shape (values, edges of the class)
@@ -81,12 +81,12 @@ class Flooding:
         return layout, place
 
     @cached_property
-    def _sweeps(self) -> list[Send]:
-        return [] if self.inner is None else path_sweeps(self.tables, self._layout[1], self.inner)
+    def _sweeps(self) -> Sweeps:
+        return Sweeps([], []) if self.inner is None else path_sweeps(self.tables, self._layout[1], self.inner)
 
     def swept(self, to_factors: Messages) -> Messages:
-        """Return messages to factors that have passed along the gates; see `swept`."""
-        return swept(self._sweeps, to_factors, self.combine, self._scaled)
+        """Return messages to factors that have passed along the gates; see `Sweeps`."""
+        return self._sweeps.swept(to_factors, self.combine, self._scaled)
 
     @cached_property
     def _spans(self) -> Array:
@@ -139,16 +139,10 @@ class Flooding:
             for start, degree, cells in edges.degrees:
                 span = slice(start, start + degree * len(cells))
                 into = messages[:, span].reshape(len(c.unary), degree, len(cells))
-                own = found[:, span].reshape(into.shape)
-                own[:, 0] = total = c.unary[:, cells]
-                for k in range(1, degree):
-                    own[:, k] = total = total + into[:, k - 1]
-                belief[:, cells] = total + into[:, -1]
-                after = np.zeros_like(total)
-                for k in range(degree - 1, 0, -1):
-                    after = after + into[:, k]
-                    own[:, k - 1] += after
-                found[:, span] = own.reshape(len(c.unary), -1)
+                before = _running(c.unary[:, cells], into)
+                after = _running(np.zeros_like(into[:, 0]), into[:, ::-1])
+                found[:, span] = (before[:, :-1] + after[:, -2::-1]).reshape(len(c.unary), -1)
+                belief[:, cells] = before[:, -1]
             out.append(found)
             beliefs.append(belief)
         return [self._scaled(m) for m in out], beliefs
@@ -158,13 +152,8 @@ class Flooding:
         out = [np.empty_like(m) for m in to_factors]
         for g, rows in self._pieces():
             values = self.tables.groups[g].values[..., rows]
-            into = self._incoming(g, to_factors, rows)
-            for s, edges in enumerate(self._layout[1][g]):
-                total = values
-                for j, message in enumerate(into):
-                    if j != s:
-                        total = total + message
-                found = self.combine(np.moveaxis(total, s, -2))
+            sent = each_slot(values, self._incoming(g, to_factors, rows), self.combine)
+            for s, (edges, found) in enumerate(zip(self._layout[1][g], sent, strict=True)):
                 out[self._class_of_slot(g, s)][:, edges[rows]] = self._scaled(found)
         return out
 
@@ -176,13 +165,9 @@ class Flooding:
             yield from ((g, slice(start, start + step)) for start in range(0, n, step))
 
     def _incoming(self, g: int, to_factors: Messages, rows: slice) -> list[Array]:
-        """Return the messages to each slot of some factors, with the axes of their tables."""
-        k = self.tables.groups[g].values.ndim - 1
-        found = []
-        for s, edges in enumerate(self._layout[1][g]):
-            message = np.take(to_factors[self._class_of_slot(g, s)], edges[rows], axis=1)
-            found.append(message.reshape(*(len(message) if j == s else 1 for j in range(k)), -1))
-        return found
+        """Return the messages to each slot of some factors, of shape (values, factors)."""
+        slots = enumerate(self._layout[1][g])
+        return [np.take(to_factors[self._class_of_slot(g, s)], edges[rows], axis=1) for s, edges in slots]
 
     def _class_of_slot(self, g: int, s: int) -> int:
         return int(self.tables.class_of[self.tables.groups[g].cells[0, s]])
@@ -219,10 +204,9 @@ class Flooding:
         for belief, own, back in zip(beliefs, to_cells, to_factors, strict=True):
             total += self.combine(belief[:, None]).sum() - self.combine((own + back)[:, None]).sum()
         for g, rows in self._pieces():
-            joint = self.tables.groups[g].values[..., rows]
-            for message in self._incoming(g, to_factors, rows):
-                joint = joint + message
-            total += self.combine(joint.reshape(-1, 1, joint.shape[-1])).sum()
+            told = outer(self._incoming(g, to_factors, rows))
+            joint = self.tables.groups[g].values[..., rows].reshape(told.shape) + told
+            total += self.combine(joint[:, None]).sum()
         return float(total)
 
 
@@ -304,6 +288,27 @@ def log_sum(values: Array) -> Array:
 def maximum(values: Array) -> Array:
     """Return the maximum over all axes but the last two."""
     return values.max(axis=tuple(range(values.ndim - 2)))
+
+
+def _running(first: Array, terms: Array) -> Array:
+    """Return `first` plus the first 0, 1, .. of some terms.
+
+    Args:
+        first: shape (values, n).
+        terms: shape (values, k, n).
+
+    Returns:
+        An array of shape (values, k + 1, n).
+    """
+    values, k, n = terms.shape
+    found = np.empty((values, k + 1, n))
+    if k > n:  # one sum over adjacent numbers, in place of many over a few
+        found[:] = np.cumsum(np.concatenate([first[..., None], terms.transpose(0, 2, 1)], axis=2), axis=2).transpose(0, 2, 1)
+        return found
+    found[:, 0] = first
+    for m in range(k):
+        np.add(found[:, m], terms[:, m], out=found[:, m + 1])
+    return found
 
 
 def _scaled(messages: Array) -> Array:

@@ -39,7 +39,10 @@ SPARE = 1 / 1024
 # Approximate answers.
 # The largest number of table entries of all factors: 256 MiB, of which a few copies are made.
 MOST_APPROXIMATED = 1 << 25
-MOST_TABLED = 1 << 16  # Where all tables are too large, factors with more entries are evaluated without.
+# The most table entries of all factors that annealing reads. It evaluates large factors where tables
+# would have more, which takes longer to build than to do without.
+MOST_ANNEALED = 1 << 19
+LARGE_FACTOR = 1 << 16  # A factor is large if its table has more entries.
 PROBES = 32  # Configurations at which the changes of such factors are measured.
 TABLES_AT_ONCE = 1 << 15  # The table entries of factors whose messages are computed together.
 # Added to log p to break ties between equally probable values, in units of the largest factor.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from ..graph import FactorGraph
@@ -40,7 +39,7 @@ def chain_status(
     """
     size, steps = sum(p.size for p in host.parameters), len(trace)
     nothing = np.zeros(size, np.int8), np.zeros(size, bool), np.zeros((0, size))
-    finite = np.isfinite(trace).all() and np.isfinite(found.largest) and all(bool(jnp.isfinite(v).all()) for v in free.values())
+    finite = np.isfinite(trace).all() and np.isfinite(found.largest) and all(np.isfinite(np.asarray(v)).all() for v in free.values())
     if not finite:
         finding = Finding("diverged", "The parameters are not numbers any more", "Lower the learning rate: `optimizer=optax.adam(0.001)`")
         return Outcome(free, trace, float("nan"), steps, "diverged"), Status("diverged", (finding,), *nothing)

@@ -94,7 +94,8 @@ def log_rows(rows: ClampedRows, params: Mapping[str, jax.Array], codes: jax.Arra
     """Return `ClampedRows.each` of all rows, evaluated for as many rows at a time as a step has."""
     count = codes.shape[1]
     size = count if rows.size is None else rows.size
-    found = [np.asarray(_each(rows, params, codes[:, np.arange(k, k + size) % count])) for k in range(0, count, size)]
+    parts = [codes] if size == count else (codes[:, np.arange(k, k + size) % count] for k in range(0, count, size))
+    found = [np.asarray(_each(rows, params, part)) for part in parts]
     return np.concatenate(found)[:count]
 
 
@@ -143,11 +144,13 @@ def sloped(host: FactorGraph, rows: ClampedRows, params: dict[str, jax.Array]) -
     """
     if rows.size is not None or rows.gaps is not None or rows.blocks is not None or not is_affine(host):
         return rows
-    value, slope = _mean_with_slope(rows, params)
-    return dataclasses.replace(rows, slope=slope, level=value - sum(jnp.vdot(v, params[k]) for k, v in slope.items()))
+    level, slope = _mean_and_slope(rows, params)
+    return dataclasses.replace(rows, slope=slope, level=level)
 
 
 @bounded_jit
-def _mean_with_slope(rows: ClampedRows, params: dict[str, jax.Array]) -> tuple[jax.Array, dict[str, jax.Array]]:
+def _mean_and_slope(rows: ClampedRows, params: dict[str, jax.Array]) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """Return the mean at parameters 0 and its gradient, of a mean that is affine."""
     everything = jnp.arange(rows.codes.shape[1])
-    return jax.value_and_grad(lambda at: rows.mean(at, rows.codes, everything))(params)
+    value, slope = jax.value_and_grad(lambda at: rows.mean(at, rows.codes, everything))(params)
+    return value - sum(jnp.vdot(v, params[k]) for k, v in slope.items()), slope

@@ -252,11 +252,17 @@ def prepared(
     verify_held(16.0 * steps, f"the traces of {steps:,} steps", "fewer `steps=` of the method")
     rows = rows_of(host, graph_arrays(host), codes[:, alive], weights[alive], method.batch_size, seed)
     key = jax.random.fold_in(random_key(seed), 0x9CD)
-    keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.arange(chains))
+    keys = _folded(key, np.arange(chains, dtype=np.int32))
     total = jnp.asarray(weights.sum(), rows.weights.dtype)
     law = Law(sloped(host, rows, start), kernel, start, total, keys, Frame(host, fixed), method.sweeps)
     job = Climb(law, jax.random.fold_in(key, chains), method.optimizer)
     return job, _begin(job, host, seed, chains, burn_in, steps)
+
+
+@bounded_jit
+def _folded(key: jax.Array, numbers: Array) -> jax.Array:
+    """Return the key of each number."""
+    return jax.vmap(lambda c: jax.random.fold_in(key, c))(numbers)
 
 
 def chosen_kernel(lowered: Lowered, name: str | None) -> AbstractKernel:

@@ -1418,8 +1418,10 @@ class JointModel(Model):
     @cached_property
     def _maximised(self) -> exact.Contractions:
         """The contractions with partial sums as cells that keep maxima too."""
+        if plan.keeps_maxima(self.graph, self._counted.graph):
+            return self._counted
         graph = plan.with_partial_sums(self.graph, maximised=True)
-        return next((c for c in (self._contractions, self._counted) if c.graph == graph), exact.Contractions(graph))
+        return self._contractions if graph is self.graph else exact.Contractions(graph)
 
     @cached_property
     def _contractions(self) -> exact.Contractions:

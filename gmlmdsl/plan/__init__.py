@@ -20,6 +20,7 @@ from ._mask_use import MaskPlan, plan_counted, plan_drawn, plan_use
 from ._memory import sum_memory, verify_held
 from ._packing import BITS, Packing, packing
 from ._pair_tables import PairTables, plan_pair_tables
+from ._partial_sums import keeps_maxima as keeps_maxima
 from ._partial_sums import with_partial_sums as with_partial_sums
 from ._plan import BlockPlan, is_affordable, plan_block, plan_blocks, touching_factors, verify_affordable
 from ._prefixes import PrefixPlan, plan_instead, plan_prefixes

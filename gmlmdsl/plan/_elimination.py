@@ -258,11 +258,11 @@ class _Search:
             message = f"{self.what} has {len(left):,} cells on cycles of factors, more than the {MOST_CORE:,} whose order is sought"
             raise fail("E601", message, help=self.help or ADVICE)
         near = self._remaining()
-        logs = [math.log(s) for s in self.sizes]
+        logs = [round(1e12 * math.log(s)) for s in self.sizes]  # integers, whose sums do not depend on their order
         weight = {c: logs[c] + sum(logs[o] for o in near[c]) for c in left}
 
-        def key(cell: int) -> tuple[float, int]:
-            return round(weight[cell], 9), self.level[cell] * shallow
+        def key(cell: int) -> tuple[int, int]:
+            return round(weight[cell], -3), self.level[cell] * shallow
 
         heap = [(*key(c), c) for c in left]
         heapq.heapify(heap)
@@ -270,11 +270,9 @@ class _Search:
             *found, cell = heapq.heappop(heap)
             if self.done[cell] or tuple(found) != key(cell):
                 continue
-            around = self._eliminate(cell, near)
-            for other in around:
+            for other, joined in self._eliminate(cell, near).items():
                 self.level[other] = max(self.level[other], self.level[cell] + 1)
-            for other in around:
-                weight[other] = logs[other] + sum(logs[o] for o in near[other])
+                weight[other] += sum(logs[o] for o in joined) - logs[cell]
                 heapq.heappush(heap, (*key(other), other))
 
     def _remaining(self) -> dict[int, set[int]]:
@@ -282,15 +280,16 @@ class _Search:
         left = (c for c, done in enumerate(self.done) if not done)
         return {c: {o for o in self.near[self.starts[c] : self.starts[c + 1]].tolist() if not self.done[o]} for c in left}
 
-    def _eliminate(self, cell: int, near: dict[int, set[int]]) -> set[int]:
-        """Eliminate a cell, join its neighbours to one another, and return them."""
+    def _eliminate(self, cell: int, near: dict[int, set[int]]) -> dict[int, set[int]]:
+        """Eliminate a cell, join its neighbours to one another, and return the new neighbours of each."""
         around = near.pop(cell)
         logs = math.log(self.sizes[cell]) + sum(math.log(self.sizes[o]) for o in around)
         self.add(cell, tuple(around), math.exp(min(logs, 700.0)))
-        for other in around:
-            near[other] |= around
-            near[other] -= {cell, other}
-        return around
+        joined = {other: around - near[other] - {other} for other in around}
+        for other, new in joined.items():
+            near[other] |= new
+            near[other].remove(cell)
+        return joined
 
     def eliminate_listed(self, order: Array) -> None:
         """Eliminate the remaining cells in an order of all free cells."""
@@ -323,7 +322,7 @@ class _Search:
             n, cell = heapq.heappop(heap)
             if self.done[cell] or n != fill[cell]:
                 continue
-            around = self._eliminate(cell, near)
+            around = set(self._eliminate(cell, near))
             for other in around.union(*(near[o] for o in around)):
                 fill[other] = lacking(other)
                 heapq.heappush(heap, (fill[other], other))

@@ -8,19 +8,21 @@ model. Partial products, minima and maxima serve in the same way.
 A product of probabilities has as many partial products as there are joint values. If the factor is
 a + b times the product, as in the noisy or `bernoulli(1 - prod(1 - q[i] * x[i] for i in cause))`,
 two values suffice: whether all terms so far have held, each with its probability, or one has not.
-Sums and draws over the larger graph equal those of the model; maxima do not, since these cells are
-summed out.
+These probabilities may be parameters. Sums and draws over the larger graph equal those of the
+model; maxima do not, since these cells are summed out.
 
 Reference: Heckerman and Breese 1996 (causal independence).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..graph import FactorGraph, FactorGroup, VariableArray, joint_count
+from ..graph import FactorGraph, FactorGroup, VariableArray, joint_count, range_of
 from ..graph.nodes import (
     NEUTRAL,
     Add,
@@ -40,12 +42,11 @@ from ..graph.nodes import (
 from ..program import Scale
 
 Array = np.ndarray
+Limits = Mapping[str, Array]
 # Partial sums are considered if a factor's cells have more joint values than this.
 LEAST_VALUES = 1 << 12
 MOST_PRODUCTS = 1 << 6  # A product of probabilities with more partial products is summed by two.
 MOST_OUTSIDE = 1 << 10  # The cells beside the sum have at most this many joint values.
-PRODUCTS = (0.0, 0.125, 0.37, 0.5, 0.81, 1.0)  # A factor is affine if it is so at these products.
-AFFINE = 1e-12  # relative to its largest value
 MOST_SUMS = 1 << 13  # A partial sum has at most this many distinct values.
 MOST_TERM_VALUES = 1 << 10  # The cells of one term have at most this many joint values.
 
@@ -60,15 +61,15 @@ class _Chain:
             term). The code is -1 if the sum is left out.
         cells: the cells of each term.
         sizes: the numbers of values of these cells.
-        holds: for each term of a product of probabilities that is summed by two values, the
-            probability at each joint value of its cells; None for partial sums.
+        by_two: whether it is a product of probabilities that is summed by two values; it has no
+            steps then.
     """
 
     values: list[Array]
     steps: list[Array]
     cells: list[Array]
     sizes: list[tuple[int, ...]]
-    holds: list[Array] | None = None
+    by_two: bool = False
 
 
 def with_partial_sums(graph: FactorGraph, maximised: bool = False) -> FactorGraph:
@@ -87,8 +88,10 @@ def with_partial_sums(graph: FactorGraph, maximised: bool = False) -> FactorGrap
     factors: list[FactorGroup] = []
     requires: list[FactorGroup] = []
     chains: list[_Chain] = []
+    owners: list[tuple[FactorGroup, int]] = []  # the group of each chain, and its instance
+    limits = None if maximised else {p.name: np.array([0.0, 1.0] if p.kind == "simplex" else [p.lower, p.upper]) for p in graph.parameters}
     for group in graph.groups:
-        found = _counted(group, sizes, graph.n_cells, maximised)
+        found = _counted(group, sizes, graph.n_cells, limits)
         into = requires if group.kind == "require" else factors
         if found is None:
             into.append(group)
@@ -99,28 +102,50 @@ def with_partial_sums(graph: FactorGraph, maximised: bool = False) -> FactorGrap
         numbers = np.arange(len(chains), len(chains) + group.n)
         into.append(replace(group, cells=np.column_stack([numbers, group.cells[:, list(reduction.outside)]])))
         chains += found
+        owners += [(group, k) for k in range(group.n)]
     if not chains:
         return graph
-    return _joined(graph, factors, requires, chains)
+    return _joined(graph, factors, requires, chains, owners)
 
 
-def _counted(group: FactorGroup, sizes: Array, none: int, maximised: bool) -> list[_Chain] | None:
+def keeps_maxima(graph: FactorGraph, counted: FactorGraph) -> bool:
+    """Return whether maxima over `counted`, which has the partial sums of `graph`, are those of `graph`.
+
+    They are unless products of probabilities are summed by two values, whose links are factors.
+    """
+    return len(counted.factors) == len(graph.factors)
+
+
+def _counted(group: FactorGroup, sizes: Array, none: int, limits: Limits | None) -> list[_Chain] | None:
     """Return the chains of a group's instances.
 
     The result is None if the group is small, is not a sum, or has too many partial sums.
+
+    Args:
+        group: the group.
+        sizes: the number of values of each cell.
+        none: the number that stands for no cell.
+        limits: the bounds of each parameter; None if products may not be summed by two values.
     """
     reduction = _reduction(group)
     if reduction is None or joint_count(sizes[group.cells].max(axis=0)) <= LEAST_VALUES:
         return None
     if joint_count(sizes[group.cells[:, list(reduction.outside)]].max(axis=0, initial=1)) > MOST_OUTSIDE:
         return None
-    out = []
+    out, alike = [], dict[bytes, _Chain | None]()  # Instances with equal columns differ in their cells only.
     for k in range(group.n):
         one = group.take(np.array([k]))
-        chain = _chain(one, reduction, sizes, none, maximised)
-        if chain is None:
+        cells = _term_cells(one, reduction, none)
+        if cells is None:
             return None
-        out.append(_merged(chain, one, reduction, sizes))
+        key = b"".join([*(c.tobytes() for c in one.columns), sizes[one.cells].tobytes()])
+        if key not in alike:
+            chain = _chain(one, reduction, sizes, cells, limits)
+            alike[key] = None if chain is None else _merged(chain, one, reduction, sizes)
+        found = alike[key]
+        if found is None:
+            return None
+        out.append(replace(found, cells=list(cells)))
     return out
 
 
@@ -166,7 +191,7 @@ class _Reduction:
 def _reduction(group: FactorGroup) -> _Reduction | None:
     """Return the single reduction through which a group depends on many cells, else None.
 
-    Its terms mention no parameter, and each term has cells of its own.
+    Each term has cells of its own. Only the terms of a product may mention parameters.
     """
     if not group.n or group.given is not None:
         return None
@@ -178,29 +203,55 @@ def _reduction(group: FactorGroup) -> _Reduction | None:
     slots = [n for n in within if isinstance(n, CellValue)]
     rest = mapped(group.root, lambda n: Constant(0) if n == add else n)
     others = [n for n in nodes_in(rest) if isinstance(n, CellValue)]
-    plain = all(isinstance(n, Constant | Column | CellValue | Apply | If) or (isinstance(n, Gather) and not n.name) for n in within)
-    if add.operator == "logsumexp" or add.depth != 0 or any(n.shape for n in others):
+    plain = all(isinstance(n, Constant | Column | CellValue | Apply | If | Gather) for n in within)
+    if add.operator == "logsumexp" or add.depth != 0 or any(n.shape for n in others) or (add.operator != "*" and _named(add.body)):
         return None
     if not (plain and all(len(n.shape) == 1 and n.shape[0] > 1 for n in slots)):
         return None
     return _Reduction(add, tuple(dict.fromkeys(n.start for n in others)))
 
 
-def _chain(group: FactorGroup, reduction: _Reduction, sizes: Array, none: int, maximised: bool) -> _Chain | None:
-    """Return the partial sums of one instance.
+def _term_cells(group: FactorGroup, reduction: _Reduction, none: int) -> Array | None:
+    """Return the cells of each term of one instance, shape (terms, slots); None if a cell occurs twice."""
+    starts, count, here = _terms_of(group, reduction)
+    cells = np.stack([group.cells[0, s : s + count] for s in starts], axis=1)[here]
+    used = np.concatenate([cells.ravel(), np.unique(group.cells[0, list(reduction.outside)])])
+    return None if len(np.unique(used)) < used.size or (used >= none).any() else cells
 
-    The result is None if there are too many, or if a cell occurs in two terms.
-    """
+
+def _terms_of(group: FactorGroup, reduction: _Reduction) -> tuple[list[int], int, Array]:
+    """Return the first slots of the cells of all terms, the number of terms, and the mask of those that count."""
     add = reduction.add
     assert isinstance(add.mask, Column)
-    starts = list(dict.fromkeys(n.start for n in nodes_in(add.body) if isinstance(n, CellValue)))
-    count = next(n.shape[0] for n in nodes_in(add.body) if isinstance(n, CellValue))
-    here = np.broadcast_to(group.columns[add.mask.k].astype(bool).reshape(-1), (count,))
-    cells = np.stack([group.cells[0, s : s + count] for s in starts], axis=1)
-    used = np.concatenate([cells[here].ravel(), np.unique(group.cells[0, list(reduction.outside)])])
-    if len(np.unique(used)) < used.size or (used >= none).any():
-        return None
-    widest = tuple(int(sizes[cells[here]][:, k].max(initial=1)) for k in range(len(starts)))
+    slots = [n for n in nodes_in(add.body) if isinstance(n, CellValue)]
+    count = slots[0].shape[0]
+    mask = np.broadcast_to(group.columns[add.mask.k].astype(bool).reshape(-1), (count,))
+    return list(dict.fromkeys(n.start for n in slots)), count, mask
+
+
+def _chain(group: FactorGroup, reduction: _Reduction, sizes: Array, cells: Array, limits: Limits | None) -> _Chain | None:
+    """Return the partial sums of one instance, or None if there are too many.
+
+    `cells` are those of each term.
+    """
+    sums = None if _named(reduction.add.body) else _sums(group, reduction, sizes, cells)
+    many = sums is None or max(map(len, sums.values)) > MOST_PRODUCTS
+    if many and limits is not None and _serves_two(group, reduction, limits, int(sizes.max())):
+        own = [tuple(int(q) for q in sizes[some]) for some in cells]
+        return _Chain([np.ones(1), *[np.array([1.0, 0.0])] * len(cells)], [], list(cells), own, True)
+    return sums
+
+
+def _named(node: Node) -> bool:
+    """Return whether a tree mentions a parameter."""
+    return any(isinstance(n, Gather) and n.name for n in nodes_in(node))
+
+
+def _sums(group: FactorGroup, reduction: _Reduction, sizes: Array, cells: Array) -> _Chain | None:
+    """Return the chain of all partial sums of one instance; None if there are too many."""
+    add = reduction.add
+    starts, count, here = _terms_of(group, reduction)
+    widest = tuple(int(sizes[cells][:, k].max(initial=1)) for k in range(len(starts)))
     if np.prod(widest) > MOST_TERM_VALUES:
         return None
     codes = np.unravel_index(np.arange(int(np.prod(widest))), widest)
@@ -208,16 +259,12 @@ def _chain(group: FactorGroup, reduction: _Reduction, sizes: Array, none: int, m
     leaves = numpy_leaves(group.columns, group.tables, by_slot, slice(0, 1))
     with np.errstate(all="ignore"):
         terms = np.asarray(evaluate(add.body, leaves, 1), float)
-    terms = np.broadcast_to(terms, (count, 1, len(codes[0])))[:, 0]
+    terms = np.broadcast_to(terms, (count, 1, len(codes[0])))[here, 0]
     mine = []
-    for m in np.flatnonzero(here):
-        own = tuple(int(q) for q in sizes[cells[m]])
-        mine.append((cells[m], own, terms[m].reshape(widest)[tuple(slice(q) for q in own)].ravel()))
-    chain = _partial(add.operator, mine)
-    many = chain is None or max(map(len, chain.values)) > MOST_PRODUCTS
-    if many and not maximised and add.operator == "*" and group.kind != "require" and _is_affine(group, reduction, mine, sizes):
-        return _by_two(mine)
-    return chain
+    for mine_cells, term in zip(cells, terms, strict=True):
+        own = tuple(int(q) for q in sizes[mine_cells])
+        mine.append((mine_cells, own, term.reshape(widest)[tuple(slice(q) for q in own)].ravel()))
+    return _partial(add.operator, mine)
 
 
 _Terms = list[tuple[Array, tuple[int, ...], Array]]  # of each term its cells, their sizes, its value at their joint values
@@ -250,35 +297,49 @@ def _rounded(operator: str, values: Array) -> Array:
     return values
 
 
-def _is_affine(group: FactorGroup, reduction: _Reduction, terms: _Terms, sizes: Array) -> bool:
-    """Return whether a factor's exponential is affine in a product of probabilities."""
-    if any(isinstance(n, Gather) and n.name for n in nodes_in(group.root)):
-        return False
-    if not all(((term >= 0) & (term <= 1)).all() for *_, term in terms):
-        return False
-    at = np.array(PRODUCTS)
-    with np.errstate(over="ignore"):
-        found = np.exp(np.asarray(reduction.at_values(group, at, sizes), float))
-    line = found[0] + at[:, None] * (found[-1] - found[0])
-    return bool(np.isfinite(found).all()) and bool((np.abs(found - line) <= AFFINE * found.max(initial=1.0)).all())
+def _serves_two(group: FactorGroup, reduction: _Reduction, limits: Limits, most_values: int) -> bool:
+    """Return whether a factor is the log of a function that is affine in a product of probabilities, and not negative.
+
+    `limits` are bounds of each parameter, at which this has to hold.
+    """
+    add = reduction.add
+
+    def within(node: Node, high: float = np.inf) -> bool:
+        found = range_of(group, most_values, limits, node)
+        return found is not None and found[0] >= 0 and found[1] <= high
+
+    def is_log(node: Node) -> bool:
+        match node:
+            case Apply("log", (inner,)):
+                return _is_affine(inner, add) and within(inner)
+            case If(test, yes, no):
+                return add not in nodes_in(test) and is_log(yes) and is_log(no)
+            case Apply("+", parts):
+                return sum(add in nodes_in(p) for p in parts) <= 1 and all(map(is_log, parts))
+        return add not in nodes_in(node)
+
+    return add.operator == "*" and group.kind != "require" and within(add.body, 1.0) and is_log(group.root)
 
 
-def _by_two(terms: _Terms) -> _Chain:
-    """Return the chain of a product of probabilities: 1 while all terms hold, then 0."""
-    chain = _Chain([np.ones(1)], [], [], [], [])
-    assert chain.holds is not None
-    for cells, own, term in terms:
-        chain.values.append(np.array([1.0, 0.0]))
-        chain.holds.append(term)
-        chain.cells.append(cells)
-        chain.sizes.append(own)
-    return chain
+def _is_affine(node: Node, add: Node) -> bool:
+    """Return whether a tree is certainly affine in one of its nodes."""
+    match node:
+        case Apply("+" | "-", parts):
+            return all(_is_affine(p, add) for p in parts)
+        case Apply("*", parts):
+            return sum(add in nodes_in(p) for p in parts) <= 1 and all(_is_affine(p, add) for p in parts)
+        case Apply("/", (above, below)):
+            return add not in nodes_in(below) and _is_affine(above, add)
+        case If(test, yes, no):
+            return add not in nodes_in(test) and _is_affine(yes, add) and _is_affine(no, add)
+    return node == add or add not in nodes_in(node)
 
 
 def never_holds(group: FactorGroup, graph: FactorGraph) -> bool:
     """Return whether a requirement of one instance depends on a sum that can never satisfy it."""
     reduction, sizes = _reduction(group), np.append(graph.sizes, 1)
-    chain = None if reduction is None else _chain(group, reduction, sizes, graph.n_cells, True)
+    cells = None if reduction is None else _term_cells(group, reduction, graph.n_cells)
+    chain = None if reduction is None or cells is None else _chain(group, reduction, sizes, cells, None)
     return reduction is not None and chain is not None and not _satisfied(chain, group, reduction, sizes).any()
 
 
@@ -293,7 +354,7 @@ def _merged(chain: _Chain, group: FactorGroup, reduction: _Reduction, sizes: Arr
     Of `any(..)` two are left, whether one has held or none. Partial sums from which the requirement
     cannot be satisfied are left out.
     """
-    if chain.holds is not None:
+    if chain.by_two:
         return chain
     outcomes = _outcomes(chain.values[-1], group, reduction, sizes)
     label, first = _classes(outcomes, ~outcomes if group.kind == "require" and outcomes.any() else np.zeros_like(outcomes, bool))
@@ -308,7 +369,7 @@ def _merged(chain: _Chain, group: FactorGroup, reduction: _Reduction, sizes: Arr
 
 def _outcomes(sums: Array, group: FactorGroup, reduction: _Reduction, sizes: Array) -> Array:
     """Return rows that are equal for sums that make no difference, shape (sums, any)."""
-    if any(isinstance(n, Gather) and n.name for n in nodes_in(group.root)):
+    if _named(group.root):
         return np.arange(len(sums))[:, None]
     found = reduction.at_values(group, sums, sizes)
     return found.astype(bool) if group.kind == "require" else found
@@ -327,12 +388,15 @@ def _classes(rows: Array, excluded: Array) -> tuple[Array, Array]:
     return label, np.flatnonzero(alive)[first[order]]
 
 
-def _joined(graph: FactorGraph, factors: list[FactorGroup], requires: list[FactorGroup], chains: list[_Chain]) -> FactorGraph:
+def _joined(
+    graph: FactorGraph, factors: list[FactorGroup], requires: list[FactorGroup], chains: list[_Chain], owners: list[tuple[FactorGroup, int]]
+) -> FactorGraph:
     """Return the graph with the cells of all chains appended.
 
     Requirements join these cells, and the last cells replace the sums.
     """
-    variables, ends, links, chances = list(graph.variables), [], [], []
+    variables, ends, links = list(graph.variables), [], []
+    chances: dict[int, list[tuple[int, Array]]] = defaultdict(list)  # by group; of a chain its instance, and its cells
     at = graph.n_cells
     for k, chain in enumerate(chains):
         places = []
@@ -343,10 +407,10 @@ def _joined(graph: FactorGraph, factors: list[FactorGroup], requires: list[Facto
             at += 1
         ends.append(places[-1])
         here = [(places[m + 1], places[m], chain.cells[m], chain.sizes[m]) for m in range(len(chain.cells))]
-        if chain.holds is None:
-            links += [(*at, step) for at, step in zip(here, chain.steps, strict=True)]
+        if chain.by_two:
+            chances[id(owners[k][0])].append((owners[k][1], np.array([[after, before, *some] for after, before, some, _ in here])))
         else:
-            chances += [(*at, _chance(len(chain.values[m]), term)) for m, (at, term) in enumerate(zip(here, chain.holds, strict=True))]
+            links += [(*at, step) for at, step in zip(here, chain.steps, strict=True)]
     none = at
 
     def moved(group: FactorGroup) -> FactorGroup:
@@ -368,8 +432,7 @@ def _joined(graph: FactorGraph, factors: list[FactorGroup], requires: list[Facto
     parts = [[moved(g) if id(g) in old else ended(g) for g in groups] for groups in (factors, requires)]
     for width in sorted({len(cells) for _, _, cells, _, _ in links}):
         parts[1].append(_links([x for x in links if len(x[2]) == width], width, graph))
-    for width in sorted({len(cells) for _, _, cells, _, _ in chances}):
-        parts[0].append(_chances([x for x in chances if len(x[2]) == width], width, graph))
+    parts[0] += [_chances(g, chances[id(g)]) for g in graph.groups if id(g) in chances]
     return replace(graph, variables=tuple(variables), factors=tuple(parts[0]), requires=tuple(parts[1]))
 
 
@@ -386,32 +449,29 @@ def _links(links: list[_Link], width: int, graph: FactorGraph) -> FactorGroup:
     return FactorGroup(root, len(links), cells, columns, (table,), "require", graph.groups[0].span)
 
 
-def _chances(links: list[_Link], width: int, graph: FactorGraph) -> FactorGroup:
-    """Return the factor by which the terms of products of probabilities hold or do not.
+def _chances(group: FactorGroup, chains: list[tuple[int, Array]]) -> FactorGroup:
+    """Return the factors by which the terms of products of probabilities hold or do not.
 
-    It is read from a table of shape (values after, values before * joint values of the term).
-    """
-    entry, cells, columns, table = _read(links, width)
-    stride = Column(len(columns))
-    root = replace(entry, terms=((CellValue(0, ()), stride), *entry.terms))
-    each = np.array([link[-1].shape[1] for link in links])
-    return FactorGroup(root, len(links), cells, (*columns, each), (table,), "factor", graph.groups[0].span)
-
-
-def _chance(before: int, holds: Array) -> Array:
-    """Return the log probability of 1 and of 0 after a term.
+    The code of a partial product is 0 while all terms have held.
 
     Args:
-        before: the number of values before: 1, or 1 and 0.
-        holds: the probability that the term holds at each joint value of its cells.
-
-    Returns:
-        An array of shape (2, before * joint values).
+        group: the group of the products.
+        chains: the instance of each product, and for each term the partial products after and
+            before it and the term's cells, shape (terms, cells).
     """
-    with np.errstate(divide="ignore"):
-        one = np.log(np.stack([holds, 1.0 - holds]))
-    none = np.stack([np.full(len(holds), -np.inf), np.zeros(len(holds))])
-    return one if before == 1 else np.concatenate([one, none], axis=1)
+    reduction = _reduction(group)
+    assert reduction is not None
+    starts, count, _ = _terms_of(group.take(np.array([0])), reduction)
+    instance = np.concatenate([np.full(len(cells), k) for k, cells in chains])
+    term = np.concatenate([np.flatnonzero(_terms_of(group.take(np.array([k])), reduction)[2]) for k, _ in chains])
+    columns = tuple(np.broadcast_to(c.reshape(len(c), -1), (group.n, count))[instance, term] for c in group.columns)
+    slots = {start: k + 2 for k, start in enumerate(starts)}
+    holds = mapped(reduction.add.body, lambda n: CellValue(slots[n.start], (), n.scale) if isinstance(n, CellValue) else n)
+    after, before = (Apply("==", (CellValue(k, ()), Constant(0))) for k in (0, 1))
+    drawn = If(after, Apply("log", (holds,)), Apply("log", (Apply("-", (Constant(1), holds)),)))
+    root = If(before, drawn, If(after, Constant(-np.inf), Constant(0.0)))
+    cells = np.concatenate([cells for _, cells in chains]).astype(np.int32)
+    return FactorGroup(root, len(cells), cells, columns, group.tables, "factor", group.span)
 
 
 def _read(links: list[_Link], width: int) -> tuple[Gather, Array, tuple[Array, ...], Array]:

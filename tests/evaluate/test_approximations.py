@@ -436,7 +436,8 @@ def test_annealing_evaluates_factors_that_are_too_large_for_tables(monkeypatch: 
     model = gm.parse(DENSE).model()
     exact = [model.map(params), model.map(params, clamp={"x": {0: -1, 7: 0}})]
     monkeypatch.setattr(limits, "MOST_APPROXIMATED", 10_000)
-    monkeypatch.setattr(limits, "MOST_TABLED", 100)
+    monkeypatch.setattr(limits, "MOST_ANNEALED", 10_000)
+    monkeypatch.setattr(limits, "LARGE_FACTOR", 100)
     found = [model.map(params, method="anneal"), model.map(params, clamp={"x": {0: -1, 7: 0}}, method="anneal")]
     for one, best in zip(found, exact, strict=True):
         assert one.log_potential == pytest.approx(best.log_potential, abs=1e-5)
@@ -635,3 +636,21 @@ def test_a_summary_of_chains_shows_the_worst_cell():
     assert "R-hat of at most inf" in found.summary
     assert found.standard_error["o"].tolist() == [0.0]
     assert not any("`o`" in w for w in found.warnings)
+
+
+def test_the_plan_of_log_z_beside_a_search_ends_early(monkeypatch: pytest.MonkeyPatch):
+    """A search states log Z where it takes few operations; the search for its order then ends at that limit, once."""
+    from gmlmdsl.plan import _elimination
+
+    steps: list[int] = []
+    real = _elimination._Search.add
+    monkeypatch.setattr(_elimination._Search, "add", lambda self, *a: (steps.append(a[0]), real(self, *a))[1])
+    text = "model m { var x[r in range(40), c in range(40)] : spin  param J  factor J * x[r, c] * x[(r + 1) % 40, c] for r in range(40), c in range(40)  factor J * x[r, c] * x[r, (c + 1) % 40] for r in range(40), c in range(40) }"
+    model = gm.parse(text).model()
+    assert np.isnan(model.map({"J": 0.1}, method="anneal")[1])
+    early, steps[:] = len(steps), []
+    assert np.isnan(model.map({"J": 0.1}, method="anneal")[1])
+    assert not steps
+    with pytest.raises(gm.GmlmError, match="E601"):
+        model.log_partition({"J": 0.1})
+    assert early < 0.9 * len(steps)

@@ -11,6 +11,7 @@ from benchmarks import modes
 import gmlmdsl as gm
 from gmlmdsl.evaluate._clamped_tables import clamped_tables
 from gmlmdsl.evaluate._message_passing import Flooding, log_sum, maximum, passed
+from gmlmdsl.evaluate._path_sweeps import each_slot
 from gmlmdsl.plan import with_partial_sums
 
 pytestmark = [pytest.mark.usefixtures("float64")]
@@ -100,3 +101,38 @@ def test_modes_of_binary_images_are_possible_and_mostly_the_best():
         assert found.log_potential <= exact.log_potential + 1e-9
         best += found.log_potential > exact.log_potential - 1e-9
     assert best >= 8
+
+
+@pytest.mark.parametrize("combine", [log_sum, maximum])
+@pytest.mark.parametrize("sizes", [(3,), (2, 3), (2, 3, 4), (2, 2, 3, 2, 4)])
+def test_messages_to_each_slot_combine_all_others(sizes: tuple[int, ...], combine: Any):
+    """Halves of the slots are combined together; each message here by the sum over all joint values."""
+    rng = np.random.default_rng(0)
+    values, into = rng.normal(size=(*sizes, 5)), [rng.normal(size=(q, 5)) for q in sizes]
+    for slot, found in enumerate(each_slot(values, into, combine)):
+        total = values.copy()
+        for k, message in enumerate(into):
+            if k != slot:
+                total += message.reshape([-1 if j == k else 1 for j in range(len(sizes))] + [5])
+        wanted = combine(np.moveaxis(total, slot, -2))
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("cells", [2, 50])  # fewer and more cells than factors at each
+def test_messages_to_factors_leave_out_their_own(cells: int):
+    """Each of 12 factors at a cell receives the sum of the other eleven's messages and the cell's own factor."""
+    text = "input n : int  model m { var x[i in range(n)] : bit  param h, J  factor h * x[i] for i in range(n)"
+    text += "".join(f"  var y{k}[i in range(n)] : bit  factor J * x[i] * y{k}[i] for i in range(n)" for k in range(12)) + " }"
+    model = gm.parse(text, n=cells).model()
+    none = np.zeros(model.graph.n_cells, int)
+    tables = clamped_tables(model.graph, {"h": np.array(0.3), "J": np.array(0.5)}, none > 0, none)
+    rng = np.random.default_rng(1)
+    flooding = Flooding(tables, log_sum)
+    to_cells = [rng.normal(size=m.shape) for m in flooding.uniform()]
+    to_factors, beliefs = flooding.to_factors(to_cells)
+    edges = slice(12 * cells, 24 * cells)  # those of x come after the cells of one factor
+    into = to_cells[0][:, edges].reshape(2, 12, cells)
+    total = np.array([[0.0], [0.3]]) + into.sum(axis=1)
+    np.testing.assert_allclose(beliefs[0][:, :cells], total, rtol=1e-12)
+    own = total[:, None] - into
+    np.testing.assert_allclose(to_factors[0][:, edges], (own - own.max(axis=0)).reshape(2, -1), rtol=0, atol=1e-12)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import jax
 import numpy as np
 import pytest
 
@@ -209,3 +210,106 @@ def test_the_probability_of_findings_of_many_causes():
     found = model.log_prob({}, {"x": np.full((2, 25), 9), "y": [1, 0]}, missing=9)
     none = 0.97 * np.prod(1 - 0.1 * q)
     np.testing.assert_allclose(found, np.log([1 - none, none]), rtol=1e-5)
+
+
+FITTED = """
+input n : int
+model m {
+  var x[i in range(n)] : bit
+  var y[k in range(2)] : bit
+  param q[i in range(n), k in range(2)] ~ beta(2, 2)
+  param leak ~ beta(1, 9)
+  param w[a in range(2)] : simplex
+  param h
+  factor h * x[i] - 0.6 * x[i] * x[i + 1] for i in range(n) if i + 1 < n
+  y[k] ~ bernoulli(1 - (1 - leak) * prod(if x[i] == 1 then 1 - q[i, k] * w[k] else 1 for i in range(n) if i > 5 or i % 3 != k)) for k in range(2)
+  factor 0.8 * y[0] * y[1]
+}
+"""
+
+
+def fitted_params(n: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(4)
+    return {"q": rng.uniform(0.05, 0.95, (n, 2)), "leak": np.array(0.1), "w": np.array([0.3, 0.7]), "h": np.array(-0.4)}
+
+
+def scored(n: int, params: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of x, and their log p together with each of the four values of y, up to a constant."""
+    rows = np.array(list(itertools.product((0, 1), repeat=n)))
+    pairs = params["h"] * rows[:, :-1].sum(axis=1) - 0.6 * (rows[:, 1:] * rows[:, :-1]).sum(axis=1)
+    off = []
+    for k in range(2):
+        here = (np.arange(n) > 5) | (np.arange(n) % 3 != k)
+        off.append((1 - params["leak"]) * np.prod(np.where(rows == 1, 1 - params["q"][:, k] * params["w"][k], 1)[:, here], axis=1))
+    found = [
+        pairs + np.log(1 - off[0] if a else off[0]) + np.log(1 - off[1] if b else off[1]) + 0.8 * a * b for a in (0, 1) for b in (0, 1)
+    ]
+    return rows, np.stack(found)
+
+
+def test_noisy_gates_whose_probabilities_are_parameters(engine: str):
+    n = 14
+    params = fitted_params(n)
+    model = gm.parse(FITTED, n=n).model()
+    assert with_partial_sums(model.graph) is not model.graph
+    rows, scores = scored(n, params)
+    total, means = enumerated(n, np.logaddexp.reduce(scores, axis=0))
+    assert float(model.log_partition(params)) == pytest.approx(total, abs=1e-10)
+    np.testing.assert_allclose(model.marginals(params)["x"][:, 1], means, rtol=0, atol=1e-10)
+    seen = np.exp(scores[2] - np.logaddexp.reduce(scores[2]))  # y = (1, 0)
+    np.testing.assert_allclose(model.marginals(params, clamp={"y": [1, 0]})["x"][:, 1], seen @ rows, rtol=0, atol=1e-10)
+    best, value = model.map(params)
+    np.testing.assert_array_equal(best["x"], rows[scores.max(axis=0).argmax()])
+    assert value == pytest.approx(scores.max() - total, abs=1e-10)
+
+
+def test_slopes_of_noisy_gates():
+    """Of log Z by the probabilities, at sure causes too, whose logs have infinite derivatives; beside differences of the sum over all rows."""
+    n, step = 14, 1e-6
+    params = fitted_params(n) | {"w": np.array([0.0, 1.0])}
+    params["q"][1, 1] = 1.0
+    model = gm.parse(FITTED, n=n).model()
+    slopes = jax.grad(lambda p: model.log_partition(p))({name: jax.numpy.asarray(value) for name, value in params.items()})
+    for name, place in (("q", (0, 1)), ("q", (2, 1)), ("q", (3, 0)), ("leak", ()), ("h", ())):
+        ends = []
+        for sign in (1, -1):
+            moved = {k: v.copy() for k, v in params.items()}
+            moved[name][place] += sign * step
+            ends.append(np.logaddexp.reduce(scored(n, moved)[1], axis=None))
+        assert float(slopes[name][place]) == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
+
+
+def test_sixty_causes_with_probabilities_to_fit(engine: str):
+    """Linear time: p(y = 0) is a product over causes; draws given y; the mode, which has no linear plan, states its cost and the cure."""
+    text = NOISY_OR.replace("input q[n] : real", "input n : int").replace("input leak : real = 0.05", "").replace("leak", "0.05")
+    model = gm.parse(text.replace("var y : bit", "var y : bit  param q[i in range(n)] ~ beta(2, 2)"), n=60).model()
+    q = causes(60)
+    off = 0.95 * np.prod(1 - 0.1 * q)
+    assert model.marginals({"q": q})["y"][1] == pytest.approx(1 - off, abs=1e-12)
+    both_off = 0.95 * 0.1 * (1 - q) * np.prod(1 - 0.1 * q) / (1 - 0.1 * q)
+    wanted = (0.1 - both_off) / (1 - off)
+    np.testing.assert_allclose(model.marginals({"q": q}, clamp={"y": 1})["x"][:, 1], wanted, rtol=0, atol=1e-12)
+    draws = model.sample({"q": q}, sampler="exact", draws=4000, chains=2, seed=1, clamp={"y": 1}).posterior["x"].values.reshape(-1, 60)
+    assert np.abs((draws.mean(axis=0) - wanted) / np.sqrt(wanted * (1 - wanted) / len(draws))).max() < 4.5
+    with pytest.raises(gm.GmlmError, match=r"E601(.|\n)*1.15e\+18 operations(.|\n)*anneal"):
+        model.map({"q": q}, clamp={"y": 1})
+    assert model.map({"q": q}, clamp={"y": 1}, method="anneal").configuration["y"] == 1
+
+
+@pytest.mark.parametrize(
+    ("declared", "term", "outside"),
+    [
+        ("real", "1 - q[i] * x[i]", "1 - P"),  # a term may be negative
+        ("~ beta(2, 2)", "1 + q[i] * x[i]", "P"),  # a term may be above 1
+        ("~ beta(2, 2)", "1 - q[i] * x[i]", "2 * P - 1"),  # negative at P = 0
+        ("~ beta(2, 2)", "1 - q[i] * x[i]", "1 - P * P"),
+        ("~ beta(2, 2)", "1 - q[i] * x[i]", "if P > 0.5 then P else 1"),
+        ("~ beta(2, 2)", "1 - q[i] * x[i]", "1 / (1 + P)"),
+    ],
+)
+def test_products_that_are_not_summed_by_two_values(declared: str, term: str, outside: str):
+    declared = declared if declared.startswith("~") else f": {declared}"
+    product = f"prod({term} for i in range(14))"
+    text = f"model m {{ var x[i in range(14)] : bit  param q[i in range(14)] {declared}  factor log({outside.replace('P', product)}) }}"
+    model = gm.parse(text).model()
+    assert with_partial_sums(model.graph) is model.graph

@@ -112,3 +112,11 @@ def test_the_clamped_cells_that_contradict_each_other_are_named():
         with pytest.raises(gm.GmlmError, match=r"clamped values of `x\[1\]`, `w`: together") as caught:
             call(PARAMS, clamp)
         assert "x[0]" not in str(caught.value)
+
+
+def test_contradictions_that_propagation_finds_name_cells_of_which_none_can_be_left_out():
+    """27 cells that differ from each other in rows of 9, whose sum costs too much: two of the clamped are alike, the third is not to blame."""
+    text = "model m { var x[r in range(3), c in range(9)] : range(9)  require x[r, c] != x[r, d] for r in range(3), c in range(9), d in range(9) if c < d"
+    text += "  require x[r, c] != x[s, c] for r in range(3), s in range(3), c in range(9) if r < s }"
+    with pytest.raises(gm.GmlmError, match=r"E512(.|\n)*clamped values of `x\[0, 4\]`, `x\[0, 7\]`: together"):
+        gm.parse(text).model().map({}, clamp={"x": {(0, 4): 2, (0, 7): 2, (2, 1): 5}})

@@ -119,3 +119,19 @@ def test_one_sum_may_be_written_twice():
     sums = 2 * np.arange(41) - 40
     wanted = np.logaddexp.reduce([math.log(math.comb(40, k)) for k in range(41)] + 0.7 * sums**2 / 80 + 0.1 * sums)
     assert abs(float(gm.parse(text).model().log_partition({"J": 0.7, "h": 0.1})) - wanted) < 1e-9
+
+
+def test_gates_that_differ_in_a_number_only():
+    """Instances of one factor over like cells, each with its own limit and its own weights."""
+    text = """
+    input most[g], w[g, n] : real
+    model m {
+      var x[j in range(g), i in range(n)] : bit
+      require sum(w[j, i] * x[j, i] for i in range(n)) <= most[j] for j in range(g)
+    }
+    """
+    w = np.ones((3, 16))
+    w[2, :8] = 2.0
+    model = gm.parse(text, most=np.array([2.0, 3.0, 3.0]), w=w).model()
+    ways = [1 + 16 + 120, 1 + 16 + 120 + 560, 1 + 8 + (28 + 8) + (56 + 64)]
+    assert float(model.log_partition({})) == pytest.approx(sum(map(math.log, ways)), abs=1e-9)
