@@ -1,4 +1,4 @@
-"""The commands of translators: train, distill, translate, evaluate, latency, pipeline.
+"""The commands of translators: train, distill, translate, serve, evaluate, latency, pipeline.
 
 Expensive modules are imported inside them.
 """
@@ -116,6 +116,34 @@ def translate(
 
     how = TranslateRequest(sampler, n_best, draft, prefix, drop_repeats, trace, batch_size, cut, seed, rerank, precision)
     run_translate(bundle, text, how, allow_python)
+
+
+@app.command(rich_help_panel=TRANSLATORS)
+def serve(
+    bundle: o.Bundle,
+    host: Annotated[str, typer.Option("--host", metavar="HOST", help="The address; other computers reach 0.0.0.0.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="The port; 0 takes a free one.")] = 8080,
+    sampler: o.Sampler = None,
+    rerank: o.Rerank = None,
+    precision: o.Products = "float32",
+    warm_up: o.WarmUp = None,
+    batch: Annotated[int, typer.Option("--batch-tokens", metavar="N", min=1, help="Source tokens that are translated together.")] = 2048,
+    waiting: Annotated[int, typer.Option("--waiting-tokens", metavar="N", min=1, help="Source tokens that may wait; above, 503.")] = 16384,
+    lines: Annotated[int, typer.Option("--lines", metavar="N", min=1, help="The most lines of a request.")] = 256,
+    size: Annotated[int, typer.Option("--bytes", metavar="N", min=1, help="The most bytes of a request.")] = 1 << 20,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.01, help="How long a request waits; then 503.")] = 60.0,
+    allow_python: AllowPython = False,
+) -> None:
+    """Answer requests over HTTP with JSON, in common batches, on this computer alone. Needs the extra `serve`."""
+    from .._optional import need
+
+    need("starlette", "a server needs Starlette", '"gmlmdsl[serve]"')
+    need("uvicorn", "a server needs uvicorn", '"gmlmdsl[serve]"')
+    from ._serve import Limits
+    from ._translation_show import run_serve
+
+    how = {"sampler": sampler, "allow_python": allow_python, "rerank": rerank, "precision": precision}
+    run_serve(bundle, how, warm_up, Limits(batch, waiting, lines, size, seconds), (host, port))
 
 
 @app.command(rich_help_panel=TRANSLATORS)

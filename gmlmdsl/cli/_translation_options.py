@@ -109,6 +109,10 @@ Rerank = Annotated[
         callback=_there,
     ),
 ]
+WarmUp = Annotated[
+    Path | None,
+    typer.Option("--warm-up", metavar="TEXT", help="Lines to translate first, so that no request waits for a compiler.", callback=_there),
+]
 Reverse = Annotated[bool, typer.Option("--reverse", help="From the second language to the first.")]
 Languages = Annotated[
     str, typer.Option("--languages", metavar="EN-DE", help="Of the two sides of the text, for the report and the tokens of BLEU.")

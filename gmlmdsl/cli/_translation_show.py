@@ -21,6 +21,10 @@ from ._show import verify_writable
 
 if TYPE_CHECKING:
     from ..translation import Recipe, Texts, Translator
+    from ._serve import Limits
+
+
+WIDTHS = 8  # Rows of up to 32 subword tokens are padded to a multiple of this number, longer ones more.
 
 
 @dataclass(frozen=True)
@@ -234,6 +238,32 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
             note(f"{has}: a sampler tries as many as its `lengths` or its `beam`")
         if shortened:
             warn(lines_cut(shortened))
+
+
+def run_serve(bundle: Path, how: dict[str, Any], warm_up: Path | None, limits: Limits, address: tuple[str, int]) -> None:
+    """Serve a translator over HTTP until the process is interrupted.
+
+    Args:
+        bundle: the bundle of the translator.
+        how: the further arguments of `load_translator`.
+        warm_up: a file of lines, of which one of each width is translated first in batches of every
+            size, so that the programs of these widths are compiled.
+        limits: the limits of the server.
+        address: the host and the port.
+    """
+    from ..decode import SIZES
+    from ..translation import load_translator, read_lines
+    from ._serve import run_service
+
+    translator = load_translator(bundle, **how)
+    sampler = translator.sampler_named()
+    translator.decoder(sampler)
+    lines = [] if warm_up is None else read_lines(warm_up)
+    widths = {-(-len(pieces) // WIDTHS): line for line, pieces in zip(lines, translator.vocabulary.encode(lines), strict=True)}
+    for line in widths.values():
+        for size in SIZES:
+            translator.translate([line] * size, cut=True)
+    run_service(translator, limits, address, lambda url: print(f"serving {translator.model.name}, sampler {sampler}, at {url}", flush=True))
 
 
 def run_evaluate(

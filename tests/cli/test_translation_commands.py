@@ -309,3 +309,15 @@ def test_a_mask_of_the_pipeline_is_one_of_the_program(folder: Path, tmp_path: Pa
     assert "--mask" in run(*words, status=1).stderr
     assert "no mask `none`" in run(*words, "--mask", "none", status=1).stderr
     assert "E570" in run(*words, "--mask", "other", "--input", "V=4000", status=1).stderr
+
+
+def test_a_server_is_for_its_own_computer_only(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("starlette")
+    calls = []
+    monkeypatch.setattr(pytest.importorskip("uvicorn").Server, "run", lambda self, sockets: calls.append(sockets[0].getsockname()))
+    (tmp_path / "lines").write_text("one two\n")
+    found = run("serve", folder / "translate.bundle", "--port", 0, "--warm-up", tmp_path / "lines")
+    ((host, port),) = calls
+    assert host == "127.0.0.1" and found.stdout == f"serving translate, sampler refine, at http://127.0.0.1:{port}\n"
+    found = run("serve", folder / "translate.bundle", "--host", "192.0.2.1", status=1)
+    assert "E507" in found.stderr and "cannot be opened" in found.stderr and len(calls) == 1
