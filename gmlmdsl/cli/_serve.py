@@ -203,7 +203,7 @@ def service(translator: Translator, limits: Limits, hosts: Sequence[str] = ("*",
 
     async def health(_: Request) -> Response:
         model, samplers = translator.model.name, list(translator.model.samplers)
-        about = {"status": "ok", "model": model, "direction": translator.direction, "precision": translator.precision}
+        about = {"status": "ok", "model": model, "direction": translator.direction, "precision": translator.way}
         return JSONResponse(about | {"samplers": samplers, "sampler": translator.sampler, "waiting_tokens": batcher.tokens})
 
     async def metrics(_: Request) -> Response:

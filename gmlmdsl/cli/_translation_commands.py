@@ -1,4 +1,4 @@
-"""The commands of translators: train, distill, translate, serve, evaluate, latency, pipeline.
+"""The commands of translators: train, distill, shortlist, translate, serve, evaluate, latency, pipeline.
 
 Expensive modules are imported inside them.
 """
@@ -91,6 +91,21 @@ def distill(
 
 
 @app.command(rich_help_panel=TRANSLATORS)
+def shortlist(
+    bundle: o.Bundle,
+    text: o.Text,
+    reverse: o.Reverse = False,
+    limit: o.Limit = None,
+    likely: Annotated[int, typer.Option("--likely", metavar="N", min=1, help="Target tokens of each source token.")] = 20,
+) -> None:
+    """Learn from parallel text which target tokens are likely with each source token, and write them into the bundle."""
+    from ..translation import Texts
+    from ._translation_show import run_shortlist
+
+    run_shortlist(bundle, Texts(tuple(text), limit=limit, reverse=reverse), likely)
+
+
+@app.command(rich_help_panel=TRANSLATORS)
 def translate(
     bundle: o.Bundle,
     text: o.Lines = None,
@@ -108,13 +123,14 @@ def translate(
     cut: o.Cut = True,
     rerank: o.Rerank = None,
     precision: o.Products = "float32",
+    shortlist: o.Short = False,
     seed: o.Seed = 0,
     allow_python: AllowPython = False,
 ) -> None:
     """Translate lines, from the standard input to the standard output: line by line with `--batch-size 1`, else in batches."""
     from ._translation_show import TranslateRequest, run_translate
 
-    how = TranslateRequest(sampler, n_best, draft, prefix, drop_repeats, trace, batch_size, cut, seed, rerank, precision)
+    how = TranslateRequest(sampler, n_best, draft, prefix, drop_repeats, trace, batch_size, cut, seed, rerank, precision, shortlist)
     run_translate(bundle, text, how, allow_python)
 
 
@@ -126,6 +142,7 @@ def serve(
     sampler: o.Sampler = None,
     rerank: o.Rerank = None,
     precision: o.Products = "float32",
+    shortlist: o.Short = False,
     warm_up: o.WarmUp = None,
     batch: Annotated[int, typer.Option("--batch-tokens", metavar="N", min=1, help="Source tokens that are translated together.")] = 2048,
     waiting: Annotated[int, typer.Option("--waiting-tokens", metavar="N", min=1, help="Source tokens that may wait; above, 503.")] = 16384,
@@ -142,7 +159,7 @@ def serve(
     from ._serve import Limits
     from ._translation_show import run_serve
 
-    how = {"sampler": sampler, "allow_python": allow_python, "rerank": rerank, "precision": precision}
+    how = {"sampler": sampler, "allow_python": allow_python, "rerank": rerank, "precision": precision, "shortlist": shortlist}
     run_serve(bundle, how, warm_up, Limits(batch, waiting, lines, size, seconds), (host, port))
 
 
@@ -156,6 +173,7 @@ def evaluate(
     limit: o.Limit = None,
     rerank: o.Rerank = None,
     precision: o.Products = "float32",
+    shortlist: o.Short = False,
     attention: Annotated[
         bool, typer.Option("--attention", help="Whether pieces that repeat one another attend to each other, over all lines.")
     ] = False,
@@ -170,7 +188,7 @@ def evaluate(
     """Score a translator on parallel text: BLEU with its signature, chrF++, TER, stutter, lengths, passes."""
     from ._translation_show import EvaluateRequest, run_evaluate
 
-    how = EvaluateRequest(tuple(samplers or ()), learnt, rerank, attention, timed, seed, as_json, precision)
+    how = EvaluateRequest(tuple(samplers or ()), learnt, rerank, attention, timed, seed, as_json, precision, shortlist)
     run_evaluate(bundle, tuple(text), how, reverse, languages, limit, allow_python)
 
 
@@ -187,13 +205,14 @@ def latency(
         bool, typer.Option("--peers", help="CTranslate2 beside them, where it is installed: random weights of the first one's sizes.")
     ] = False,
     precision: o.Products = "float32",
+    shortlist: o.Short = False,
     as_json: AsJson = False,
     allow_python: AllowPython = False,
 ) -> None:
     """Measure how long translators take: median and 99th percentile at batch 1 and 32, what is compiled left out."""
     from ._translation_show import run_latency
 
-    run_latency(text, bundles, samplers or [], (sentences, pieces, peers, precision), as_json, allow_python)
+    run_latency(text, bundles, samplers or [], (sentences, pieces, peers, precision, shortlist), as_json, allow_python)
 
 
 @app.command(rich_help_panel=TRANSLATORS)

@@ -109,6 +109,9 @@ Rerank = Annotated[
         callback=_there,
     ),
 ]
+Short = Annotated[
+    bool, typer.Option("--shortlist", help="Compute logits only of tokens on the bundle's shortlist, which `gmlm shortlist` writes.")
+]
 WarmUp = Annotated[
     Path | None,
     typer.Option("--warm-up", metavar="TEXT", help="Lines to translate first, so that no request waits for a compiler.", callback=_there),

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ._serve import Limits
 
 
+COVERED = 2000  # pairs of which the share on shortlists is computed
 WIDTHS = 8  # Rows of up to 32 subword tokens are padded to a multiple of this number, longer ones more.
 
 
@@ -81,6 +82,7 @@ class TranslateRequest:
     seed: int
     rerank: Path | None = None
     precision: str = "float32"
+    shortlist: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ class EvaluateRequest:
     seed: int
     as_json: bool
     precision: str = "float32"
+    shortlist: bool = False
 
 
 def direction_of(languages: str, reverse: bool) -> str:
@@ -185,6 +188,24 @@ def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: 
     print(f"saved {out}, {time.perf_counter() - started:.1f} s")
 
 
+def run_shortlist(bundle: Path, texts: Texts, likely: int) -> None:
+    """Write a shortlist into a bundle, and print the share of the target text that it covers.
+
+    Args:
+        bundle: the bundle, which is overwritten.
+        texts: the parallel text.
+        likely: the number of target tokens of a source token.
+    """
+    from ..translation import Shortlist, read_bundle, write_bundle
+
+    found, pairs = read_bundle(bundle), texts.pairs()
+    vocabulary = found.load_vocabulary()
+    made = Shortlist.learn(pairs, vocabulary, likely)
+    write_bundle(bundle, replace(found, shortlist=made.to_bytes()))
+    share = made.covered(pairs[:COVERED], vocabulary)
+    print(f"saved {bundle}; {100 * share:.1f} % of the target pieces are on the shortlists of their lines")
+
+
 @contextmanager
 def _moving(wanted: bool = True, what: str = "lines") -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar over lines or batches, if a person watches.
@@ -208,7 +229,9 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
     """
     from ..translation import TranslationOptions, lines_cut, lines_in, load_translator, read_lines
 
-    translator = load_translator(bundle, sampler=how.sampler, allow_python=allow_python, rerank=how.rerank, precision=how.precision)
+    translator = load_translator(
+        bundle, sampler=how.sampler, allow_python=allow_python, rerank=how.rerank, precision=how.precision, shortlist=how.shortlist
+    )
     drafts = None if how.draft is None else read_lines(how.draft)
     size = how.batch_size or (1 if text is None and stdin_bytes().isatty() else 64)
     options = TranslationOptions(None, how.n_best, how.drop_repeats, how.seed, how.cut, how.trace)
@@ -285,7 +308,7 @@ def run_evaluate(
 
     if how.learnt is not None:
         verify_learnt(how.learnt)
-    translator = load_translator(bundle, allow_python=allow_python, precision=how.precision)
+    translator = load_translator(bundle, allow_python=allow_python, precision=how.precision, shortlist=how.shortlist)
     pairs = Texts(text, limit=limit, reverse=reverse).pairs()
     direction = direction_of(languages, reverse) or translator.direction
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
@@ -352,7 +375,12 @@ def show_scores(found: dict[str, Any], signed: bool = False) -> None:
 
 
 def run_latency(
-    text: Path, bundles: Sequence[Path], samplers: Sequence[str], what: tuple[int, int | None, bool, str], as_json: bool, allow_python: bool
+    text: Path,
+    bundles: Sequence[Path],
+    samplers: Sequence[str],
+    what: tuple[int, int | None, bool, str, bool],
+    as_json: bool,
+    allow_python: bool,
 ) -> None:
     """Print the times of translators.
 
@@ -361,7 +389,7 @@ def run_latency(
         bundles: the bundles of the translators.
         samplers: the samplers to measure; none stands for all.
         what: the number of sentences, the number of subword tokens of each translation, whether to
-            measure peers, and the precision.
+            measure peers, the precision, and whether to use shortlists.
         as_json: whether to print JSON.
         allow_python: whether a network `python("package.module:Class")` may import and run that
             class.
@@ -370,14 +398,14 @@ def run_latency(
 
     translators: dict[str, tuple[Translator, str]] = {}
     for path in bundles:
-        t = load_translator(path, allow_python=allow_python, precision=what[-1])
+        t = load_translator(path, allow_python=allow_python, precision=what[3], shortlist=what[4])
         for name in t.model.samplers:
             if not samplers or name in samplers:
-                bits = "" if t.precision == "float32" else f", {t.precision}"
-                translators[f"{path.stem} {name}{bits}"] = (t, name)
+                way = "" if t.way == "float32" else f", {t.way}"
+                translators[f"{path.stem} {name}{way}"] = (t, name)
     if not translators:
         raise fail("E506", f"no translator has a sampler {', '.join(samplers)}")
-    sentences, pieces, compared, _ = what
+    sentences, pieces, compared = what[:3]
     others = peers(next(iter(translators.values()))[0]) if compared else ()
     lines = [line for line in read_lines(text) if line.strip()]
     with _moving(what="batches") as moved:

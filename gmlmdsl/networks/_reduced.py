@@ -132,6 +132,12 @@ class ReducedTable(eqx.Module):
         """The type of the embeddings."""
         return self.rows.dtype
 
+    def of(self, codes: Int[Array, " n"]) -> ReducedTable:
+        """Return the table of some values."""
+        scale = self.matrix.scale
+        few = self.rows[codes], self.matrix.entries[codes], None if scale is None else scale[:, codes]
+        return eqx.tree_at(lambda t: (t.rows, t.matrix.entries, t.matrix.scale), self, few, is_leaf=lambda x: x is None)
+
     def __getitem__(self, codes: Int[Array, " n"]) -> Float[Array, "n width"]:
         return self.rows[codes]
 

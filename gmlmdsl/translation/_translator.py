@@ -22,6 +22,7 @@ from ._vocabulary import is_many
 if TYPE_CHECKING:
     from ..model import ConditionalModel
     from ..networks import AbstractNetwork
+    from ._shortlist import Shortlist
     from ._vocabulary import Vocabulary
 
 Array = np.ndarray
@@ -115,6 +116,7 @@ class Translator:
 
     Attributes:
         precision: the precision of its products: "float32", "bfloat16" or "int8".
+        shortlist: the target tokens that are likely with each source token, or None.
 
     Args:
         model: a model of the form `given src[i in s] : range(V)`, `var tgt[j in t] : range(V)`,
@@ -126,6 +128,8 @@ class Translator:
         precision: the precision of the products of activations with matrices; "auto" selects the
             one in which this processor multiplies fastest. Translations in another precision than
             "float32" may differ from those in it.
+        shortlist: tokens by source; the lines that are decoded together then have no tokens but
+            those that it names for them. Scores are over these, and translations may differ.
 
     Raises:
         GmlmError: E580 for a model that is not a translation model, E572 for a vocabulary of
@@ -140,11 +144,12 @@ class Translator:
         sampler: str | None = None,
         direction: str = "",
         precision: str = FLOAT32,
+        shortlist: Shortlist | None = None,
     ):
         self.model, self.params, self.vocabulary, self.direction = model, params, vocabulary, direction
         self.pair: Pair = sides(model)
         vocabulary.verify(self.pair.size, f"model `{model.name}`")
-        self.sampler = sampler
+        self.sampler, self.shortlist = sampler, shortlist
         self.precision = precision
         if not is_one_of(precision, (FLOAT32,)):
             verify_precision(precision, self.network)
@@ -323,8 +328,13 @@ class Translator:
             self._reduced = self.network, reduced(network, self.precision)
         return self._reduced[1]
 
+    @property
+    def way(self) -> str:
+        """The precision, and whether there is a shortlist, for display."""
+        return self.precision + ("" if self.shortlist is None else ", shortlist")
+
     def in_precision(self, precision: str) -> Translator:
-        """Return the same translator in another precision.
+        """Return the same translator in another precision, without a shortlist.
 
         Raises:
             GmlmError: E507 for an unknown precision, or one that the network cannot have.
@@ -338,8 +348,8 @@ class Translator:
 
     def __repr__(self) -> str:
         words = f" {self.direction}" if self.direction else ""
-        bits = "" if self.precision == FLOAT32 else f", {self.precision}"
-        return f"Translator{words}: {self.model!r}, {self.vocabulary.size:,} pieces, sampler {self.sampler or 'to be named'}{bits}"
+        way = "" if self.way == FLOAT32 else f", {self.way}"
+        return f"Translator{words}: {self.model!r}, {self.vocabulary.size:,} pieces, sampler {self.sampler or 'to be named'}{way}"
 
     def _prefixes(self, prefix: str, wanted: Sequence[bool]) -> Array | None:
         pieces = self.vocabulary.encode([prefix])[0][:-1]
@@ -390,11 +400,13 @@ class Translator:
             GmlmError: for arguments that the sampler does not accept.
         """
         given = CodeRows((source,)) if self._are_codes(source) else {self.pair.source: source}
+        held = [a for a in (clamp, init) if a is not None]
+        values = None if self.shortlist is None else self.shortlist.codes(np.asarray(source), held)
         found = self.decoder(sampler).decode(
             seed,
             None if clamp is None else {self.pair.target: clamp},
             None if init is None else {self.pair.target: init},
-            Decoding(given, -1, lengths, rows),
+            Decoding(given, -1, lengths, rows, values=values),
             trace,
         )
         tokens, score, length, passes = (a[:, 0] for a in (found.tokens, found.score, found.length, found.passes))
