@@ -28,6 +28,7 @@ def train(
     arrays: Arrays = None,
     validation: o.Validation = None,
     vocabulary: o.VocabularyFile = None,
+    byte_fallback: o.ByteFallback = False,
     start_from: o.From = None,
     reverse: o.Reverse = False,
     languages: o.Languages = "",
@@ -47,7 +48,7 @@ def train(
     patience: o.Patience = None,
     save_every: o.SaveEvery = None,
     seed: o.Seed = 0,
-    restart: Annotated[bool, typer.Option("--restart", help="Begin anew, whatever checkpoints the folder holds.")] = False,
+    restart: o.Restart = False,
     allow_python: AllowPython = False,
     processes: Processes = 1,
     coordinator: Coordinator = None,
@@ -69,7 +70,7 @@ def train(
     program = file, inputs or [], arrays, allow_python, model, mask, sampler, vocabulary, languages
     with several(processes, coordinator, rank) as here:
         texts = Texts(tuple(text), tuple(validation or ()), limit=limit, reverse=reverse)
-        run_train(TrainRequest(*program, restart, here.axis), recipe, texts, here.written(out) or out)
+        run_train(TrainRequest(*program, restart, here.axis, byte_fallback), recipe, texts, here.written(out) or out)
 
 
 @app.command(rich_help_panel=TRANSLATORS)
@@ -178,9 +179,7 @@ def evaluate(
         bool, typer.Option("--attention", help="Whether pieces that repeat one another attend to each other, over all lines.")
     ] = False,
     timed: Annotated[bool, typer.Option("--latency", help="Median and 99th percentile at batch 1 and 32, over these lines.")] = False,
-    learnt: Annotated[
-        Path | None, typer.Option("--learnt", metavar="PATH", help="The checkpoint of a learnt metric, on this machine.")
-    ] = None,
+    learnt: o.Learnt = None,
     seed: o.Seed = 0,
     as_json: AsJson = False,
     allow_python: AllowPython = False,
@@ -225,6 +224,7 @@ def pipeline(
     validation: o.Validation = None,
     test: o.Test = None,
     vocabulary: o.VocabularyFile = None,
+    byte_fallback: o.ByteFallback = False,
     reverse: o.Reverse = False,
     languages: o.Languages = "",
     limit: o.Limit = None,
@@ -253,7 +253,9 @@ def pipeline(
     patience: o.Patience = None,
     save_every: o.SaveEvery = None,
     sentences: Annotated[int, typer.Option("--sentences", metavar="N", min=1, help="How many the latency is measured over.")] = 500,
+    learnt: o.Learnt = None,
     seed: o.Seed = 0,
+    restart: o.Restart = False,
     allow_python: AllowPython = False,
 ) -> None:
     """From two files to translators and a report: clean, vocabulary, teacher, distillation, students, scores, latency.
@@ -273,5 +275,5 @@ def pipeline(
     program = (file, inputs or [], arrays, allow_python)
     made: dict[str, Any] = {"vocabulary": vocabulary, "languages": languages, "raw": raw, "warm": warm, "minutes": minutes}
     made |= {"teacher_sampler": teacher_sampler, "samplers": tuple(samplers or ()), "masks": tuple(masks or ())}
-    request = PipelineRequest(*program, **made, sentences=sentences, seed=seed)
+    request = PipelineRequest(*program, **made, sentences=sentences, seed=seed, byte_fallback=byte_fallback, learnt=learnt, restart=restart)
     run_pipeline(request, replace(student, steps=teacher_steps or student.steps), student, texts, out)

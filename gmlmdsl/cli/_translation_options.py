@@ -54,7 +54,7 @@ Text = Annotated[
     list[Path],
     typer.Argument(
         metavar="TEXT..",
-        help="Parallel text: two files with a sentence on each line, or one .tsv of two columns; .gz is unpacked.",
+        help="Parallel text: two files with a sentence on each line, or one .tsv, .tmx or .parquet with both; .gz is unpacked.",
         show_default=False,
         callback=_there,
     ),
@@ -89,6 +89,13 @@ Test = Annotated[
 VocabularyFile = Annotated[
     Path | None,
     typer.Option("--vocabulary", metavar="FILE", help="A SentencePiece model; by default one is made of the text.", callback=_there),
+]
+ByteFallback = Annotated[
+    bool, typer.Option("--byte-fallback", help="Spell letters that the text does not have by their bytes; 256 pieces of the vocabulary.")
+]
+Restart = Annotated[bool, typer.Option("--restart", help="Begin anew, whatever the folder holds of an earlier run.")]
+Learnt = Annotated[
+    Path | None, typer.Option("--learnt", metavar="PATH", help="The checkpoint of a learnt metric (COMET), on this machine.")
 ]
 From = Annotated[
     Path | None,

@@ -49,6 +49,7 @@ class TrainRequest(ProgramRequest):
     languages: str
     restart: bool
     mesh_axis: str | None = None
+    byte_fallback: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,9 @@ class PipelineRequest(ProgramRequest):
     minutes: float | None
     sentences: int
     seed: int
+    byte_fallback: bool
+    learnt: Path | None
+    restart: bool
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,7 @@ def run_train(request: TrainRequest, recipe: Recipe, texts: Texts, out: Path) ->
         not request.restart,
         request.allow_python,
         mesh_axis=request.mesh_axis,
+        byte_fallback=request.byte_fallback,
     )
     done = train_translator(job, note)
     print(done.fit)
@@ -448,6 +453,9 @@ def run_pipeline(request: PipelineRequest, teacher: Recipe, student: Recipe, tex
         seed=request.seed,
         allow_python=request.allow_python,
         command=shlex.join(["gmlm", *sys.argv[1:]]),
+        byte_fallback=request.byte_fallback,
+        learnt=request.learnt,
+        restart=request.restart,
     )
     run = Pipeline(options, note)
     content = run.run(lambda found, arrays, path: translation_report(found, arrays).save(path) and None)
