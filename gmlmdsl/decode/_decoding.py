@@ -119,7 +119,8 @@ class RowDecoder:
             raise fail("E507", "`init=` is a draft, and this sampler goes from the first cell on", help="hold the first cells: `clamp=`")
         if isinstance(kernel, RefinementKernel):
             refuse_prompt(self.sampler, more)
-            kernel = RefinementKernel(kernel.rules, kernel.law, kernel.plan, options.init is not None, trace)
+            if (kernel.draft, kernel.trace) != (options.init is not None, trace):
+                kernel = RefinementKernel(kernel.rules, kernel.law, kernel.plan, options.init is not None, trace)
         scores = None if more.lengths is not None or options.init is not None else self._program("lengths", self._length_scores)
         work = work_of(self.lowered, self.params, options, more, self.candidates, refines=True, scores=scores)
         if more.prompt is not None and isinstance(kernel, AutoregressiveKernel):
