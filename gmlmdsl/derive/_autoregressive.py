@@ -14,7 +14,7 @@ from ._beam_search import AbstractPrefixes, BeamRows, BeamSearch, Finished, Sear
 from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
 from ._kernel import Info, State, Target
-from ._network import NetworkGraph, joined_chains, over_chains
+from ._network import NetworkGraph, over_chains
 from ._network_kernels import free_cells
 from ._undefined import UNDEFINED
 
@@ -48,7 +48,8 @@ class NetworkPrefixes(AbstractPrefixes):
         # The place is the same for all rows but is given for each row, because on CPUs the program
         # that is compiled for one common place takes longer.
         logits, cache = over_chains(one, graph.encoded, graph.prepared, at.cache, previous, jnp.broadcast_to(t, shape))
-        return joined_chains(logits, self.beam), cache
+        by_value = jnp.moveaxis(logits, -1, 0)
+        return jnp.moveaxis(by_value.reshape(by_value.shape[0], -1, self.beam), 0, -1), cache
 
     def reordered(self, cache: PyTree, beams: Int[Array, "groups beam"]) -> PyTree:
         """Return the caches of the chosen beams."""

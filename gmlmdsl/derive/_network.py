@@ -64,20 +64,13 @@ class NetworkGraph(eqx.Module):
             return network.logits(encoded, prepared, seen, length, key=key)
 
         out = over_chains(one, self.encoded, self.prepared, seen.T.reshape(shape), self.lengths, keys)
-        return joined_chains(out, self.n_cells)
-
-
-def joined_chains(out: Float[Array, "rows chains_of_a_row *shape values"], *shape: int) -> Float[Array, "*groups shape values"]:
-    """Return logits of all chains with their leading axes as one, followed by `shape`.
-
-    A single chain has the layout of a product whose rows are cells. Other logits are reshaped with
-    values as the first axis, which is the layout of a product with a table of values. XLA then
-    transposes nothing.
-    """
-    if out.shape[:2] == (1, 1):
-        return out.reshape(-1, *shape, out.shape[-1])
-    by_value = jnp.moveaxis(out, -1, 0)
-    return jnp.moveaxis(by_value.reshape(by_value.shape[0], -1, *shape), 0, -1)
+        # A single chain has the layout of a product whose rows are cells.
+        if out.shape[:2] == (1, 1):
+            return out.reshape(1, *out.shape[2:])
+        # The reshape has values as the first axis, which is the layout of a product with a table of
+        # values: XLA then transposes nothing.
+        by_value = jnp.moveaxis(out, -1, 0)
+        return jnp.moveaxis(by_value.reshape(by_value.shape[0], -1, self.n_cells), 0, -1)
 
 
 def over_chains(one: Callable[..., PyTree], shared: PyTree, *own: PyTree) -> PyTree:
