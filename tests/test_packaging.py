@@ -132,7 +132,7 @@ def test_the_console_script_is_the_command_line(wheel):
 
 # Files that only a program with these modules loads: the language server behind `need("pygls", ..)`, and Pygments its lexers.
 LOADED_BY = {"editor/_server.py": {"pygls", "lsprotocol"}, "editor/pygments_lexer.py": {"pygments"}}
-LOADED_BY |= {"sample/_stores.py": {"h5netcdf", "h5py", "zarr"}}
+LOADED_BY |= {"sample/_stores.py": {"h5netcdf", "h5py", "zarr"}, "cli/_serve.py": {"starlette", "uvicorn"}}
 
 
 def test_every_import_is_declared():

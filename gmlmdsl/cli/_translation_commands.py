@@ -1,4 +1,4 @@
-"""The commands of translators: train, distill, translate, evaluate, latency, pipeline.
+"""The commands of translators: train, distill, shortlist, translate, serve, evaluate, latency, pipeline.
 
 Expensive modules are imported inside them.
 """
@@ -28,6 +28,7 @@ def train(
     arrays: Arrays = None,
     validation: o.Validation = None,
     vocabulary: o.VocabularyFile = None,
+    byte_fallback: o.ByteFallback = False,
     start_from: o.From = None,
     reverse: o.Reverse = False,
     languages: o.Languages = "",
@@ -47,7 +48,7 @@ def train(
     patience: o.Patience = None,
     save_every: o.SaveEvery = None,
     seed: o.Seed = 0,
-    restart: Annotated[bool, typer.Option("--restart", help="Begin anew, whatever checkpoints the folder holds.")] = False,
+    restart: o.Restart = False,
     allow_python: AllowPython = False,
     processes: Processes = 1,
     coordinator: Coordinator = None,
@@ -69,7 +70,7 @@ def train(
     program = file, inputs or [], arrays, allow_python, model, mask, sampler, vocabulary, languages
     with several(processes, coordinator, rank) as here:
         texts = Texts(tuple(text), tuple(validation or ()), limit=limit, reverse=reverse)
-        run_train(TrainRequest(*program, restart, here.axis), recipe, texts, here.written(out) or out)
+        run_train(TrainRequest(*program, restart, here.axis, byte_fallback), recipe, texts, here.written(out) or out)
 
 
 @app.command(rich_help_panel=TRANSLATORS)
@@ -91,6 +92,21 @@ def distill(
 
 
 @app.command(rich_help_panel=TRANSLATORS)
+def shortlist(
+    bundle: o.Bundle,
+    text: o.Text,
+    reverse: o.Reverse = False,
+    limit: o.Limit = None,
+    likely: Annotated[int, typer.Option("--likely", metavar="N", min=1, help="Target tokens of each source token.")] = 20,
+) -> None:
+    """Learn from parallel text which target tokens are likely with each source token, and write them into the bundle."""
+    from ..translation import Texts
+    from ._translation_show import run_shortlist
+
+    run_shortlist(bundle, Texts(tuple(text), limit=limit, reverse=reverse), likely)
+
+
+@app.command(rich_help_panel=TRANSLATORS)
 def translate(
     bundle: o.Bundle,
     text: o.Lines = None,
@@ -108,14 +124,44 @@ def translate(
     cut: o.Cut = True,
     rerank: o.Rerank = None,
     precision: o.Products = "float32",
+    shortlist: o.Short = False,
     seed: o.Seed = 0,
     allow_python: AllowPython = False,
 ) -> None:
     """Translate lines, from the standard input to the standard output: line by line with `--batch-size 1`, else in batches."""
     from ._translation_show import TranslateRequest, run_translate
 
-    how = TranslateRequest(sampler, n_best, draft, prefix, drop_repeats, trace, batch_size, cut, seed, rerank, precision)
+    how = TranslateRequest(sampler, n_best, draft, prefix, drop_repeats, trace, batch_size, cut, seed, rerank, precision, shortlist)
     run_translate(bundle, text, how, allow_python)
+
+
+@app.command(rich_help_panel=TRANSLATORS)
+def serve(
+    bundle: o.Bundle,
+    host: Annotated[str, typer.Option("--host", metavar="HOST", help="The address; other computers reach 0.0.0.0.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="The port; 0 takes a free one.")] = 8080,
+    sampler: o.Sampler = None,
+    rerank: o.Rerank = None,
+    precision: o.Products = "float32",
+    shortlist: o.Short = False,
+    warm_up: o.WarmUp = None,
+    batch: Annotated[int, typer.Option("--batch-tokens", metavar="N", min=1, help="Source tokens that are translated together.")] = 2048,
+    waiting: Annotated[int, typer.Option("--waiting-tokens", metavar="N", min=1, help="Source tokens that may wait; above, 503.")] = 16384,
+    lines: Annotated[int, typer.Option("--lines", metavar="N", min=1, help="The most lines of a request.")] = 256,
+    size: Annotated[int, typer.Option("--bytes", metavar="N", min=1, help="The most bytes of a request.")] = 1 << 20,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.01, help="How long a request waits; then 503.")] = 60.0,
+    allow_python: AllowPython = False,
+) -> None:
+    """Answer requests over HTTP with JSON, in common batches, on this computer alone. Needs the extra `serve`."""
+    from .._optional import need
+
+    need("starlette", "a server needs Starlette", '"gmlmdsl[serve]"')
+    need("uvicorn", "a server needs uvicorn", '"gmlmdsl[serve]"')
+    from ._serve import Limits
+    from ._translation_show import run_serve
+
+    how = {"sampler": sampler, "allow_python": allow_python, "rerank": rerank, "precision": precision, "shortlist": shortlist}
+    run_serve(bundle, how, warm_up, Limits(batch, waiting, lines, size, seconds), (host, port))
 
 
 @app.command(rich_help_panel=TRANSLATORS)
@@ -128,13 +174,12 @@ def evaluate(
     limit: o.Limit = None,
     rerank: o.Rerank = None,
     precision: o.Products = "float32",
+    shortlist: o.Short = False,
     attention: Annotated[
         bool, typer.Option("--attention", help="Whether pieces that repeat one another attend to each other, over all lines.")
     ] = False,
     timed: Annotated[bool, typer.Option("--latency", help="Median and 99th percentile at batch 1 and 32, over these lines.")] = False,
-    learnt: Annotated[
-        Path | None, typer.Option("--learnt", metavar="PATH", help="The checkpoint of a learnt metric, on this machine.")
-    ] = None,
+    learnt: o.Learnt = None,
     seed: o.Seed = 0,
     as_json: AsJson = False,
     allow_python: AllowPython = False,
@@ -142,7 +187,7 @@ def evaluate(
     """Score a translator on parallel text: BLEU with its signature, chrF++, TER, stutter, lengths, passes."""
     from ._translation_show import EvaluateRequest, run_evaluate
 
-    how = EvaluateRequest(tuple(samplers or ()), learnt, rerank, attention, timed, seed, as_json, precision)
+    how = EvaluateRequest(tuple(samplers or ()), learnt, rerank, attention, timed, seed, as_json, precision, shortlist)
     run_evaluate(bundle, tuple(text), how, reverse, languages, limit, allow_python)
 
 
@@ -159,13 +204,14 @@ def latency(
         bool, typer.Option("--peers", help="CTranslate2 beside them, where it is installed: random weights of the first one's sizes.")
     ] = False,
     precision: o.Products = "float32",
+    shortlist: o.Short = False,
     as_json: AsJson = False,
     allow_python: AllowPython = False,
 ) -> None:
     """Measure how long translators take: median and 99th percentile at batch 1 and 32, what is compiled left out."""
     from ._translation_show import run_latency
 
-    run_latency(text, bundles, samplers or [], (sentences, pieces, peers, precision), as_json, allow_python)
+    run_latency(text, bundles, samplers or [], (sentences, pieces, peers, precision, shortlist), as_json, allow_python)
 
 
 @app.command(rich_help_panel=TRANSLATORS)
@@ -178,6 +224,7 @@ def pipeline(
     validation: o.Validation = None,
     test: o.Test = None,
     vocabulary: o.VocabularyFile = None,
+    byte_fallback: o.ByteFallback = False,
     reverse: o.Reverse = False,
     languages: o.Languages = "",
     limit: o.Limit = None,
@@ -206,7 +253,9 @@ def pipeline(
     patience: o.Patience = None,
     save_every: o.SaveEvery = None,
     sentences: Annotated[int, typer.Option("--sentences", metavar="N", min=1, help="How many the latency is measured over.")] = 500,
+    learnt: o.Learnt = None,
     seed: o.Seed = 0,
+    restart: o.Restart = False,
     allow_python: AllowPython = False,
     processes: Processes = 1,
     coordinator: Coordinator = None,
@@ -231,5 +280,14 @@ def pipeline(
     made |= {"teacher_sampler": teacher_sampler, "samplers": tuple(samplers or ()), "masks": tuple(masks or ())}
     teacher = replace(student, steps=teacher_steps or student.steps)
     with several(processes, coordinator, rank) as here:
-        request = PipelineRequest(*program, **made, sentences=sentences, seed=seed, mesh_axis=here.axis)
+        request = PipelineRequest(
+            *program,
+            **made,
+            sentences=sentences,
+            seed=seed,
+            byte_fallback=byte_fallback,
+            learnt=learnt,
+            restart=restart,
+            mesh_axis=here.axis,
+        )
         run_pipeline(request, teacher, student, texts, here.resumed(out, ("checkpoints", ".lock")))

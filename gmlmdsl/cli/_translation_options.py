@@ -54,7 +54,7 @@ Text = Annotated[
     list[Path],
     typer.Argument(
         metavar="TEXT..",
-        help="Parallel text: two files with a sentence on each line, or one .tsv of two columns; .gz is unpacked.",
+        help="Parallel text: two files with a sentence on each line, or one .tsv, .tmx or .parquet with both; .gz is unpacked.",
         show_default=False,
         callback=_there,
     ),
@@ -90,6 +90,13 @@ VocabularyFile = Annotated[
     Path | None,
     typer.Option("--vocabulary", metavar="FILE", help="A SentencePiece model; by default one is made of the text.", callback=_there),
 ]
+ByteFallback = Annotated[
+    bool, typer.Option("--byte-fallback", help="Spell letters that the text does not have by their bytes; 256 pieces of the vocabulary.")
+]
+Restart = Annotated[bool, typer.Option("--restart", help="Begin anew, whatever the folder holds of an earlier run.")]
+Learnt = Annotated[
+    Path | None, typer.Option("--learnt", metavar="PATH", help="The checkpoint of a learnt metric (COMET), on this machine.")
+]
 From = Annotated[
     Path | None,
     typer.Option("--from", metavar="FILE.bundle", help="Start at the weights of this one where they agree: a teacher's.", callback=_there),
@@ -108,6 +115,13 @@ Rerank = Annotated[
         help="An autoregressive teacher that chooses among the sampler's candidates, by its log p of a piece.",
         callback=_there,
     ),
+]
+Short = Annotated[
+    bool, typer.Option("--shortlist", help="Compute logits only of tokens on the bundle's shortlist, which `gmlm shortlist` writes.")
+]
+WarmUp = Annotated[
+    Path | None,
+    typer.Option("--warm-up", metavar="TEXT", help="Lines to translate first, so that no request waits for a compiler.", callback=_there),
 ]
 Reverse = Annotated[bool, typer.Option("--reverse", help="From the second language to the first.")]
 Languages = Annotated[

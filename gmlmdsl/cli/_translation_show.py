@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,11 @@ from ._show import verify_writable
 
 if TYPE_CHECKING:
     from ..translation import Recipe, Texts, Translator
+    from ._serve import Limits
+
+
+COVERED = 2000  # pairs of which the share on shortlists is computed
+WIDTHS = 8  # Rows of up to 32 subword tokens are padded to a multiple of this number, longer ones more.
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class TrainRequest(ProgramRequest):
     languages: str
     restart: bool
     mesh_axis: str | None = None
+    byte_fallback: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,9 @@ class PipelineRequest(ProgramRequest):
     minutes: float | None
     sentences: int
     seed: int
+    byte_fallback: bool
+    learnt: Path | None
+    restart: bool
     mesh_axis: str | None = None
 
 
@@ -78,6 +87,7 @@ class TranslateRequest:
     seed: int
     rerank: Path | None = None
     precision: str = "float32"
+    shortlist: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,7 @@ class EvaluateRequest:
     seed: int
     as_json: bool
     precision: str = "float32"
+    shortlist: bool = False
 
 
 def direction_of(languages: str, reverse: bool) -> str:
@@ -136,6 +147,7 @@ def run_train(request: TrainRequest, recipe: Recipe, texts: Texts, out: Path) ->
         not request.restart,
         request.allow_python,
         mesh_axis=request.mesh_axis,
+        byte_fallback=request.byte_fallback,
     )
     done = train_translator(job, note)
     print(done.fit)
@@ -182,6 +194,24 @@ def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: 
     print(f"saved {out}, {time.perf_counter() - started:.1f} s")
 
 
+def run_shortlist(bundle: Path, texts: Texts, likely: int) -> None:
+    """Write a shortlist into a bundle, and print the share of the target text that it covers.
+
+    Args:
+        bundle: the bundle, which is overwritten.
+        texts: the parallel text.
+        likely: the number of target tokens of a source token.
+    """
+    from ..translation import Shortlist, read_bundle, write_bundle
+
+    found, pairs = read_bundle(bundle), texts.pairs()
+    vocabulary = found.load_vocabulary()
+    made = Shortlist.learn(pairs, vocabulary, likely)
+    write_bundle(bundle, replace(found, shortlist=made.to_bytes()))
+    share = made.covered(pairs[:COVERED], vocabulary)
+    print(f"saved {bundle}; {100 * share:.1f} % of the target pieces are on the shortlists of their lines")
+
+
 @contextmanager
 def _moving(wanted: bool = True, what: str = "lines") -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar over lines or batches, if a person watches.
@@ -205,7 +235,9 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
     """
     from ..translation import TranslationOptions, lines_cut, lines_in, load_translator, read_lines
 
-    translator = load_translator(bundle, sampler=how.sampler, allow_python=allow_python, rerank=how.rerank, precision=how.precision)
+    translator = load_translator(
+        bundle, sampler=how.sampler, allow_python=allow_python, rerank=how.rerank, precision=how.precision, shortlist=how.shortlist
+    )
     drafts = None if how.draft is None else read_lines(how.draft)
     size = how.batch_size or (1 if text is None and stdin_bytes().isatty() else 64)
     options = TranslationOptions(None, how.n_best, how.drop_repeats, how.seed, how.cut, how.trace)
@@ -237,6 +269,32 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
             warn(lines_cut(shortened))
 
 
+def run_serve(bundle: Path, how: dict[str, Any], warm_up: Path | None, limits: Limits, address: tuple[str, int]) -> None:
+    """Serve a translator over HTTP until the process is interrupted.
+
+    Args:
+        bundle: the bundle of the translator.
+        how: the further arguments of `load_translator`.
+        warm_up: a file of lines, of which one of each width is translated first in batches of every
+            size, so that the programs of these widths are compiled.
+        limits: the limits of the server.
+        address: the host and the port.
+    """
+    from ..decode import SIZES
+    from ..translation import load_translator, read_lines
+    from ._serve import run_service
+
+    translator = load_translator(bundle, **how)
+    sampler = translator.sampler_named()
+    translator.decoder(sampler)
+    lines = [] if warm_up is None else read_lines(warm_up)
+    widths = {-(-len(pieces) // WIDTHS): line for line, pieces in zip(lines, translator.vocabulary.encode(lines), strict=True)}
+    for line in widths.values():
+        for size in SIZES:
+            translator.translate([line] * size, cut=True)
+    run_service(translator, limits, address, lambda url: print(f"serving {translator.model.name}, sampler {sampler}, at {url}", flush=True))
+
+
 def run_evaluate(
     bundle: Path, text: tuple[Path, ...], how: EvaluateRequest, reverse: bool, languages: str, limit: int | None, allow_python: bool
 ) -> None:
@@ -256,7 +314,7 @@ def run_evaluate(
 
     if how.learnt is not None:
         verify_learnt(how.learnt)
-    translator = load_translator(bundle, allow_python=allow_python, precision=how.precision)
+    translator = load_translator(bundle, allow_python=allow_python, precision=how.precision, shortlist=how.shortlist)
     pairs = Texts(text, limit=limit, reverse=reverse).pairs()
     direction = direction_of(languages, reverse) or translator.direction
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
@@ -323,7 +381,12 @@ def show_scores(found: dict[str, Any], signed: bool = False) -> None:
 
 
 def run_latency(
-    text: Path, bundles: Sequence[Path], samplers: Sequence[str], what: tuple[int, int | None, bool, str], as_json: bool, allow_python: bool
+    text: Path,
+    bundles: Sequence[Path],
+    samplers: Sequence[str],
+    what: tuple[int, int | None, bool, str, bool],
+    as_json: bool,
+    allow_python: bool,
 ) -> None:
     """Print the times of translators.
 
@@ -332,7 +395,7 @@ def run_latency(
         bundles: the bundles of the translators.
         samplers: the samplers to measure; none stands for all.
         what: the number of sentences, the number of subword tokens of each translation, whether to
-            measure peers, and the precision.
+            measure peers, the precision, and whether to use shortlists.
         as_json: whether to print JSON.
         allow_python: whether a network `python("package.module:Class")` may import and run that
             class.
@@ -341,14 +404,14 @@ def run_latency(
 
     translators: dict[str, tuple[Translator, str]] = {}
     for path in bundles:
-        t = load_translator(path, allow_python=allow_python, precision=what[-1])
+        t = load_translator(path, allow_python=allow_python, precision=what[3], shortlist=what[4])
         for name in t.model.samplers:
             if not samplers or name in samplers:
-                bits = "" if t.precision == "float32" else f", {t.precision}"
-                translators[f"{path.stem} {name}{bits}"] = (t, name)
+                way = "" if t.way == "float32" else f", {t.way}"
+                translators[f"{path.stem} {name}{way}"] = (t, name)
     if not translators:
         raise fail("E506", f"no translator has a sampler {', '.join(samplers)}")
-    sentences, pieces, compared, _ = what
+    sentences, pieces, compared = what[:3]
     others = peers(next(iter(translators.values()))[0]) if compared else ()
     lines = [line for line in read_lines(text) if line.strip()]
     with _moving(what="batches") as moved:
@@ -395,6 +458,9 @@ def run_pipeline(request: PipelineRequest, teacher: Recipe, student: Recipe, tex
         allow_python=request.allow_python,
         command=shlex.join(["gmlm", *sys.argv[1:]]),
         mesh_axis=request.mesh_axis,
+        byte_fallback=request.byte_fallback,
+        learnt=request.learnt,
+        restart=request.restart,
     )
     run = Pipeline(options, note)
     content = run.run(lambda found, arrays, path: translation_report(found, arrays).save(path) and None)

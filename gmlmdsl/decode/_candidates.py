@@ -58,6 +58,8 @@ class Decoding:
         lengths: the lengths of the rows, if they are known.
         numbers: the numbers of the rows, which determine the random draws; None: 0, 1, 2, ..
         prompt: the prefix of each row.
+        values: the codes that cells may have, int32, ascending, those that the sampler names first
+            among them; None: all. Probabilities are then over these.
     """
 
     given: Given | CodeRows | None = None
@@ -65,6 +67,7 @@ class Decoding:
     lengths: ArrayLike | None = None
     numbers: ArrayLike | None = None
     prompt: Prompt | None = None
+    values: Array | None = None
 
 
 @dataclass(frozen=True)

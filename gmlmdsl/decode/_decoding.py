@@ -20,6 +20,7 @@ from .._types import Clamp, DrawsLike, Given, JsonObject, ObserveLike, Rows
 from ..data import generator, keys_of, random_key
 from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel, State, bounded_jit
 from ..graph import FactorGraph, Lowered, lower_let
+from ..networks import AbstractEncoderDecoder, AbstractNetwork, shortlisted
 from ..program import ir
 from ..sample import KernelRun, PreparedRun, SampleOptions, observables, stored, verified_options, verify_chains, verify_draws
 from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, length_scores, longest, trimmed, work_of
@@ -126,15 +127,19 @@ class RowDecoder:
             raise fail("E507", "`init=` is a draft, and this sampler goes from the first cell on", help="hold the first cells: `clamp=`")
         if isinstance(kernel, RefinementKernel):
             refuse_prompt(self.sampler, more)
-            kernel = RefinementKernel(kernel.rules, kernel.law, kernel.plan, options.init is not None, trace)
+            if (kernel.draft, kernel.trace) != (options.init is not None, trace):
+                kernel = RefinementKernel(kernel.rules, kernel.law, kernel.plan, options.init is not None, trace)
         scores = None if more.lengths is not None or options.init is not None else self._program("lengths", self._length_scores)
         work = work_of(self.lowered, self.params, options, more, self.candidates, refines=True, scores=scores)
         if more.prompt is not None and isinstance(kernel, AutoregressiveKernel):
             _verify_open(work, kernel.rules.end)
             kernel = AutoregressiveKernel(kernel.rules, prompted=True)
+        if more.values is not None:
+            _verify_shortlist(self.params[self.label], kernel)
         which = options.init is not None, trace, more.prompt is not None
         rows = self._program(which, lambda: derive.bound_jit(_decoded_rows, kernel, self.params, self.label, self.candidates))
-        return decodes_of([self._part(rows, kernel, work, options, batch) for batch in self._batches(kernel, work, options)]), work
+        batches = self._batches(kernel, work, options)
+        return decodes_of([self._part(rows, kernel, work, options, batch, more.values) for batch in batches]), work
 
     @property
     def label(self) -> str:
@@ -172,7 +177,13 @@ class RowDecoder:
         return batches_of(given, cells, per_row * most)
 
     def _part(
-        self, program: Callable[..., Any], kernel: AbstractDecoder, work: Work, options: SampleOptions, batch: tuple[Array, int, int]
+        self,
+        program: Callable[..., Any],
+        kernel: AbstractDecoder,
+        work: Work,
+        options: SampleOptions,
+        batch: tuple[Array, int, int],
+        values: Array | None,
     ) -> DecodedPart:
         """Decode one batch; draw t of a chain depends only on the seed, its number, its row, its candidate and t."""
         graph, (chosen, wide, high) = self.lowered.graph, batch
@@ -182,8 +193,9 @@ class RowDecoder:
         lengths = np.tile(np.repeat(work.lengths[rows], self.candidates.starts, axis=1), (1, options.chains))
         kept, held, starts = work.encoded, None, None
         if work.held.any() or work.codes is not None:
-            held, values = (np.repeat(a[:width, rows], lengths.shape[1], axis=1) for a in (work.held, work.values))
-            starts = _starts(kernel, int(graph.sizes.max()), lengths, work, rows, held, values, options.seed)
+            held, codes = (np.repeat(a[:width, rows], lengths.shape[1], axis=1) for a in (work.held, work.values))
+            starts = _starts(kernel, int(graph.sizes.max()), lengths, work, rows, held, codes, options.seed)
+            starts = starts if values is None else np.searchsorted(values, starts).astype(np.int32)
         if kept is not None and kept.width == wide and np.array_equal(kept.rows, chosen):
             given = None, None, kept.states
         else:
@@ -196,7 +208,16 @@ class RowDecoder:
                 here = min(per_call, count - first)
                 held = held if held is not None and held.any() else None
                 out = program(
-                    *given, key, steps.astype(np.uint32), np.array(here, np.int32), work.numbers[rows], lengths, held, starts, width=width
+                    *given,
+                    key,
+                    steps.astype(np.uint32),
+                    np.array(here, np.int32),
+                    work.numbers[rows],
+                    lengths,
+                    held,
+                    starts,
+                    values,
+                    width=width,
                 )
                 every.append({name: a if a is None else derive.fetched(a)[:here] for name, a in out.items() if name != "info"})
                 moved(here, out | every[-1])
@@ -253,6 +274,7 @@ def _decoded_rows(
     lengths: jax.Array,
     held: jax.Array | None,
     starts: jax.Array | None,
+    values: jax.Array | None,
     *,
     width: int,
 ) -> dict[str, PyTree]:
@@ -273,11 +295,13 @@ def _decoded_rows(
         lengths: the lengths of the chains, shape (rows, chains of a row).
         held: the fixed cells, shape (cells, chains), or None.
         starts: the codes that chains start with, shape (cells, chains); None for zeros.
+        values: the codes that cells may have; None for all. `starts` has their places.
         width: the number of cells.
     """
     network, rows, k = params[label], lengths.shape[0], candidates.count
     encoded = derive.encode_rows(network, given, given_lengths, rows) if encoded is None else encoded
-    target = derive.Target(derive.network_graph(network, label, encoded, lengths, width), params, held)
+    few = network if values is None else shortlisted(network, values)
+    target = derive.Target(derive.network_graph(few, label, encoded, lengths, width), {**params, label: few}, held)
     row, chain, candidate = jnp.meshgrid(numbers, *(jnp.arange(n, dtype=jnp.uint32) for n in (lengths.shape[1] // k, k)), indexing="ij")
     keys = jnp.broadcast_to(key, (lengths.size,))
     for number in (chain, row, candidate):
@@ -286,7 +310,7 @@ def _decoded_rows(
 
     def drawn(step: jax.Array) -> dict[str, PyTree]:
         state, info = kernel.step(target, derive.fold(keys, step), begun)
-        return _ordered(state, (rows, lengths.shape[1] // k, k), network.n_values) | {"info": info}
+        return _ordered(state, (rows, lengths.shape[1] // k, k), network.n_values, values) | {"info": info}
 
     def one(item: tuple[jax.Array, jax.Array]) -> dict[str, PyTree]:
         number, step = item
@@ -298,8 +322,19 @@ def _decoded_rows(
     return jax.lax.map(one, (jnp.arange(len(steps), dtype=count.dtype), steps))
 
 
-def _ordered(state: State, shape: tuple[int, int, int], n_values: int) -> dict[str, jax.Array | None]:
-    """Return the results of a decode of (rows, chains, candidates), the best candidate first."""
+def _verify_shortlist(network: AbstractNetwork, kernel: AbstractDecoder) -> None:
+    """Raise E507 unless a decoder needs no more than some values of its cells."""
+    if not isinstance(network, AbstractEncoderDecoder):
+        raise fail("E507", f"a shortlist is for an `encoder_decoder`, and this network is `{type(network).__name__}`")
+    if isinstance(kernel, RefinementKernel) and (kernel.law is not None or kernel.rules.planner not in ("none", "self")):
+        raise fail("E507", "a mask or a network that plans sees all values of a cell, and a shortlist leaves some out", help="leave it out")
+
+
+def _ordered(state: State, shape: tuple[int, int, int], n_values: int, values: jax.Array | None) -> dict[str, jax.Array | None]:
+    """Return the results of a decode of (rows, chains, candidates), the best candidate first.
+
+    Codes are places in `values`, if these are not None.
+    """
     m: Decoded = state.memory
     width = state.codes.shape[0]
     best = jnp.argsort(-m.merit.reshape(shape), axis=-1, stable=True)
@@ -314,6 +349,8 @@ def _ordered(state: State, shape: tuple[int, int, int], n_values: int) -> dict[s
 
     def cut(array: jax.Array) -> jax.Array:
         places = jax.lax.broadcasted_iota(length.dtype, array.shape, array.ndim - 1)
+        if values is not None:
+            array = jnp.where(array < 0, array, values[jnp.maximum(array, 0)].astype(array.dtype))
         return jnp.where(places < length.reshape(*shape, *(1,) * (array.ndim - 3)), array, jnp.asarray(-1, array.dtype))
 
     tokens = cut(split(state.codes)).astype(jnp.int32 if n_values > 127 else jnp.int8)

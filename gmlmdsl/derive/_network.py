@@ -64,6 +64,9 @@ class NetworkGraph(eqx.Module):
             return network.logits(encoded, prepared, seen, length, key=key)
 
         out = over_chains(one, self.encoded, self.prepared, seen.T.reshape(shape), self.lengths, keys)
+        # A single chain has the layout of a product whose rows are cells.
+        if out.shape[:2] == (1, 1):
+            return out.reshape(1, *out.shape[2:])
         # The reshape has values as the first axis, which is the layout of a product with a table of
         # values: XLA then transposes nothing.
         by_value = jnp.moveaxis(out, -1, 0)

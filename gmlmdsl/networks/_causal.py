@@ -151,7 +151,7 @@ class CausalTransformer(AbstractCausalNetwork):
         return tied_logits(states, self.embedding)
 
 
-class CausalEncoderDecoder(AbstractEncoderDecoder, AbstractCausalNetwork):
+class CausalEncoderDecoder(AbstractEncoderDecoder, AbstractCausalNetwork):  # pyright: ignore[reportIncompatibleVariableOverride]
     """p(x_i | x_1 .. x_(i-1), given): T5.1.0 with the causal mask.
 
     A hidden cell before i enters as the zero vector.
@@ -167,7 +167,6 @@ class CausalEncoderDecoder(AbstractEncoderDecoder, AbstractCausalNetwork):
     decoder: Decoder
     start: Float[Array, " width"]
     length_head: AbstractLengthHead | None
-    n_values: int = eqx.field(static=True)
     sources: tuple[int, ...] = eqx.field(static=True)
     length_weight: float = eqx.field(static=True)
 
@@ -180,7 +179,7 @@ class CausalEncoderDecoder(AbstractEncoderDecoder, AbstractCausalNetwork):
         self.embeddings, self.sources = tables(values, width, e)
         self.encoder, self.decoder = stacks
         self.start = normal(s, (width,), 1.0)
-        self.length_head, self.length_weight, self.n_values = None, 0.0, values[0]
+        self.length_head, self.length_weight = None, 0.0
 
     def prepare(self, encoded: Encoding, length: Int[Array, ""], n: int) -> Prepared:
         """Return the biases of self-attention."""

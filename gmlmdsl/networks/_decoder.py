@@ -10,7 +10,7 @@ from ._layers import FeedForward, Kept, KeysValues, MultiHeadAttention, Relative
 
 Weights = Float[Array, "heads n m"]
 # These are keys, values and bias of cross-attention; the bias hides padding.
-Given = tuple[Float[Array, "m heads size"], Float[Array, "m heads size"], Float[Array, "1 1 m"]]
+Given = tuple[Float[Array, "heads size m"], Float[Array, "heads m size"], Float[Array, "1 1 m"]]
 
 
 class PositionalAttention(eqx.Module):
@@ -98,7 +98,8 @@ class DecoderBlock(eqx.Module):
         """
         y = self.self_norm(x)
         seen = with_cells(self.self_attention, seen, y, t)
-        return self._onward(x, self.self_attention.taken(y, seen, bias), None, given, (None, None, None))[0], seen
+        here = self.self_attention.weights(y, seen[0], bias)
+        return self._onward(x, self.self_attention.mixed(here, seen[1]), None, given, (None, None, None))[0], seen
 
     def _onward(
         self,

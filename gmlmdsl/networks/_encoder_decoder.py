@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -48,6 +49,11 @@ class AbstractEncoderDecoder(AbstractNetwork):
     encoder: eqx.AbstractVar[Encoder]
     decoder: eqx.AbstractVar[Decoder]
     sources: eqx.AbstractVar[tuple[int, ...]]
+
+    @property
+    def n_values(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - a field of other networks
+        """The number of values of a cell."""
+        return self.embeddings[0].shape[0]
 
     def encode(self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None) -> Encoding:
         """Return encoder states, with keys and values for every layer of the decoder."""
@@ -136,6 +142,20 @@ class AbstractEncoderDecoder(AbstractNetwork):
         return Attention(jnp.stack(here), jnp.stack(there), jnp.stack(prepared.positional) if prepared.positional else None)
 
 
+def shortlisted(network: AbstractNetwork, codes: Int[Array, " few"]) -> AbstractEncoderDecoder:
+    """Return the network over some values of its cells: code k of a cell is the value `codes[k]`.
+
+    Given arrays cannot be encoded by it. Their encodings are those of the whole network.
+
+    Args:
+        network: the network.
+        codes: the values.
+    """
+    assert isinstance(network, AbstractEncoderDecoder)
+    table: Any = network.embeddings[0]
+    return eqx.tree_at(lambda n: n.embeddings[0], network, table[codes] if eqx.is_array(table) else table.of(codes))
+
+
 def tables(values: Sequence[int], width: int, key: PRNGKeyArray) -> tuple[tuple[Float[Array, "values width"], ...], tuple[int, ...]]:
     """Return an embedding table for each distinct number of values.
 
@@ -166,7 +186,6 @@ class EncoderDecoder(AbstractEncoderDecoder):
     decoder: Decoder
     positions: Float[Array, "positions width"]
     length_head: AbstractLengthHead | None
-    n_values: int = eqx.field(static=True)
     sources: tuple[int, ...] = eqx.field(static=True)
     length_weight: float = eqx.field(static=True)
     position_embeddings: bool = eqx.field(static=True)
@@ -191,7 +210,6 @@ class EncoderDecoder(AbstractEncoderDecoder):
         self.encoder, self.decoder = stacks
         self.positions, self.position_embeddings = normal(p, (n_positions, width), 1.0), position_embeddings
         self.length_head, self.length_weight = length
-        self.n_values = values[0]
 
     def _add_positions(self, x: Float[Array, "m width"], positions: Int[Array, " m"]) -> Float[Array, "m width"]:
         return x + self.positions[positions] if self.position_embeddings else x

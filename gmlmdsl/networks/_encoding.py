@@ -23,5 +23,5 @@ class Encoding(eqx.Module):
     shown: Bool[Array, " m"]
     length: Int[Array, ""]
     place: Float[Array, " width"] | None
-    keys: tuple[Float[Array, "m heads size"], ...]
-    values: tuple[Float[Array, "m heads size"], ...]
+    keys: tuple[Float[Array, "heads size m"], ...]
+    values: tuple[Float[Array, "heads m size"], ...]

@@ -129,8 +129,8 @@ class RelativeBias(eqx.Module):
         return jnp.moveaxis(self.table.astype(wide(self.table.dtype))[buckets], -1, 0)
 
 
-# These are cached keys and values of cells, in the order in which the query of one cell meets them.
-# Many rows at once then take a third of the time on a CPU.
+# These are keys and values in the layout of products with queries and weights, so that those of
+# given arrays and of earlier cells are transposed once, and not at every pass or cell.
 KeysValues = tuple[Float[Array, "heads size n"], Float[Array, "heads n size"]]
 
 
@@ -159,30 +159,23 @@ class MultiHeadAttention(eqx.Module):
     def _by_head(self, x: Float[Array, "n inner"]) -> Float[Array, "n heads size"]:
         return x.reshape(x.shape[0], self.heads, -1)
 
-    def keys(self, x: Float[Array, "m width"]) -> Float[Array, "m heads size"]:
-        return self._by_head(x @ self.key)
+    def keys(self, x: Float[Array, "m width"]) -> Float[Array, "heads size m"]:
+        return jnp.moveaxis(self._by_head(x @ self.key), 0, 2)
 
-    def values(self, x: Float[Array, "m width"]) -> Float[Array, "m heads size"]:
-        return self._by_head(x @ self.value)
+    def values(self, x: Float[Array, "m width"]) -> Float[Array, "heads m size"]:
+        return jnp.moveaxis(self._by_head(x @ self.value), 0, 1)
 
     def weights(
-        self, x: Float[Array, "n width"], keys: Float[Array, "m heads size"], bias: Float[Array, "#heads #n m"]
+        self, x: Float[Array, "n width"], keys: Float[Array, "heads size m"], bias: Float[Array, "#heads #n m"]
     ) -> Float[Array, "heads n m"]:
         """Return softmax over the keys of query . key + bias, in float32 at least."""
-        queries = self._by_head(x @ self.query)
-        logits = jnp.einsum("qhd,khd->hqk", queries, keys, preferred_element_type=wide(x.dtype))
+        queries = jnp.moveaxis(self._by_head(x @ self.query), 0, 1)
+        logits = jnp.einsum("hqd,hdk->hqk", queries, keys, preferred_element_type=wide(x.dtype))
         return jax.nn.softmax(logits + bias, axis=-1)
 
-    def taken(self, x: Float[Array, "m width"], seen: KeysValues, bias: Float[Array, "#heads m n"]) -> Float[Array, "m width"]:
-        """Return the output of attention from cached keys and values; see `weights` and `mixed`."""
-        keys, values = seen
-        logits = jnp.einsum("qhd,hdk->hqk", self._by_head(x @ self.query), keys, preferred_element_type=wide(x.dtype))
-        weights = jax.nn.softmax(logits + bias, axis=-1).astype(values.dtype)
-        return jnp.einsum("hqk,hkd->qhd", weights, values).reshape(x.shape[0], -1) @ self.output
-
-    def mixed(self, weights: Float[Array, "heads n m"], values: Float[Array, "m heads size"]) -> Float[Array, "n width"]:
+    def mixed(self, weights: Float[Array, "heads n m"], values: Float[Array, "heads m size"]) -> Float[Array, "n width"]:
         """Return the weighted values of all heads, times the output matrix."""
-        found = jnp.einsum("hqk,khd->qhd", weights.astype(values.dtype), values)
+        found = jnp.moveaxis(jnp.einsum("hqk,hkd->hqd", weights.astype(values.dtype), values), 1, 0)
         return found.reshape(found.shape[0], -1) @ self.output
 
 
@@ -197,8 +190,8 @@ def with_cells(attention: MultiHeadAttention, seen: KeysValues, x: Float[Array, 
     """
     keys, values = seen
     return (
-        jax.lax.dynamic_update_slice_in_dim(keys, jnp.moveaxis(attention.keys(x), 0, 2), t, 2),
-        jax.lax.dynamic_update_slice_in_dim(values, jnp.moveaxis(attention.values(x), 0, 1), t, 1),
+        jax.lax.dynamic_update_slice_in_dim(keys, attention.keys(x), t, 2),
+        jax.lax.dynamic_update_slice_in_dim(values, attention.values(x), t, 1),
     )
 
 

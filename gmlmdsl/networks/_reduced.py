@@ -32,6 +32,9 @@ from ._network import AbstractNetwork
 FLOAT32, AUTO = "float32", "auto"
 PRECISIONS = (FLOAT32, "bfloat16", "int8")
 MOST = 127  # the largest absolute value of an int8 entry
+# An int8 matrix of fewer entries stays in float32: XLA multiplies it as one of int32 on a CPU, which
+# takes longer.
+SMALL = 1 << 15
 TINY = 1e-30  # a scale is at least as large, so that a row of zeros is divided by it
 # What `fastest` multiplies: at most so many columns, so many rows unless decoding is cell by cell,
 # and how often.
@@ -132,6 +135,12 @@ class ReducedTable(eqx.Module):
         """The type of the embeddings."""
         return self.rows.dtype
 
+    def of(self, codes: Int[Array, " n"]) -> ReducedTable:
+        """Return the table of some values."""
+        scale = self.matrix.scale
+        few = self.rows[codes], self.matrix.entries[codes], None if scale is None else scale[:, codes]
+        return eqx.tree_at(lambda t: (t.rows, t.matrix.entries, t.matrix.scale), self, few, is_leaf=lambda x: x is None)
+
     def __getitem__(self, codes: Int[Array, " n"]) -> Float[Array, "n width"]:
         return self.rows[codes]
 
@@ -142,7 +151,8 @@ class ReducedTable(eqx.Module):
 def reduced(network: N, precision: str) -> N:
     """Return the network with matrices of a precision: "float32", "bfloat16" or "int8".
 
-    The matrices of self- and cross-attention, of feed-forward layers and of logits are reduced.
+    The matrices of self- and cross-attention, of feed-forward layers and of logits are reduced. With
+    "int8", those of fewer than 32,768 entries are not, because they would be multiplied more slowly.
     Lookups of embeddings, the weights of positional attention and the length head are not.
 
     Args:
@@ -168,7 +178,8 @@ def reduced(network: N, precision: str) -> N:
 
 def _with(part: Any, names: tuple[str, ...], precision: str) -> Any:
     every = lambda p: [getattr(p, name) for name in names]  # noqa: E731
-    return eqx.tree_at(every, part, [ReducedMatrix(m, precision) for m in every(part)]) if names else part
+    few = SMALL if precision == "int8" else 0
+    return eqx.tree_at(every, part, [m if m.size < few else ReducedMatrix(m, precision) for m in every(part)]) if names else part
 
 
 def verify_precision(precision: object, network: AbstractNetwork) -> None:

@@ -68,7 +68,8 @@ class EncoderBlock(eqx.Module):
         """
         y = self.attention_norm(x)
         seen = with_cells(self.attention, seen, y, t)
-        return self._onward(x, self.attention.taken(y, seen, bias), (None, None)), seen
+        weights = self.attention.weights(y, seen[0], bias)
+        return self._onward(x, self.attention.mixed(weights, seen[1]), (None, None)), seen
 
     def _onward(self, x: Float[Array, "n width"], taken: Float[Array, "n width"], kept: tuple[Kept, Kept]) -> Float[Array, "n width"]:
         """Run the rest of the block, from the stream and the output of attention."""

@@ -7,6 +7,7 @@ their rows. Never: models, JAX.
 from ._alignment import AMINO_ACIDS, Alignment, read_alignment
 from ._array_files import PlainHeader, entries_behind, plain_header, read_arrays, verify_readable
 from ._lines import ending_of, is_packed, text_of_file
+from ._parquet import read_parquet
 from ._python_arrays import (
     as_frame,
     empty_entries,

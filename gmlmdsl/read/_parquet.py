@@ -54,7 +54,7 @@ def _read(parquet: ModuleType, path: Path) -> tuple[list[str], list[list[str]]]:
     # A text that stands in many rows is held once.
     texts = [field.name for field in schema if str(field.type) in ("string", "large_string")]
     with parquet.ParquetFile(path, read_dictionary=texts) as file:
-        table = file.read(use_threads=False)
+        table = file.read(use_threads=False).flatten()  # The parts of a structure are columns of their own.
     columns = [_texts(column) for column in table.columns]
     return list(table.column_names), [list(row) for row in zip(*columns, strict=True)]
 

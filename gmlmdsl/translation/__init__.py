@@ -38,6 +38,7 @@ from ._rerank import Reranked as Reranked
 from ._rerank import candidate_count as candidate_count
 from ._scoring import score_columns as score_columns
 from ._segments import lines_cut as lines_cut
+from ._shortlist import Shortlist as Shortlist
 from ._texts import Texts as Texts
 from ._train_pairs import Recipe as Recipe
 from ._translator import Translation as Translation

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from ..train import NetworkFit
 
 PROGRAM, FIT, VOCABULARY, REPORT = "program.gmlm", "student.fit", "vocabulary.model", "report.json"
+SHORTLIST = "shortlist.npy"
 # The maximum number of bytes of each member. Their sum is below the 2 GiB of a plain ZIP file.
-MOST = {MANIFEST: 1 << 20, PROGRAM: 1 << 22, VOCABULARY: 1 << 26, REPORT: 1 << 26, FIT: 3 << 29}
+MOST = {MANIFEST: 1 << 20, PROGRAM: 1 << 22, VOCABULARY: 1 << 26, REPORT: 1 << 26, SHORTLIST: 1 << 26, FIT: 3 << 29}
 ENTRIES = {"direction": str, "sampler": (str, type(None)), "versions": dict}
 BUNDLE = ArchiveKind(
     name="gmlm translator",
@@ -52,6 +53,7 @@ class Bundle:
         sampler: the default sampler for decoding; None selects the model's only one.
         report: measured results as plain data; None if nothing was measured.
         versions: the versions of the packages that the fit was made with.
+        shortlist: the bytes of a shortlist, see `Shortlist.to_bytes`; None if there is none.
     """
 
     program: str
@@ -61,6 +63,7 @@ class Bundle:
     sampler: str | None = None
     report: JsonObject | None = None
     versions: Mapping[str, str] = field(default_factory=lambda: dict(versions()))
+    shortlist: bytes | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -123,6 +126,8 @@ def write_bundle(path: str | Path, bundle: Bundle) -> None:
     members = {PROGRAM: bundle.program.encode(), FIT: bundle.fit, VOCABULARY: bundle.vocabulary}
     if bundle.report is not None:
         members[REPORT] = json.dumps(bundle.report, ensure_ascii=False, allow_nan=False).encode()
+    if bundle.shortlist is not None:
+        members[SHORTLIST] = bundle.shortlist
     entries = {"direction": bundle.direction, "sampler": bundle.sampler, "versions": dict(bundle.versions)}
     _verify_entries(entries, "the bundle")
     write_whole(path, pack(BUNDLE, entries, members))
@@ -145,7 +150,7 @@ def read_bundle(path: str | Path) -> Bundle:
         program = content[PROGRAM].decode()
     except UnicodeDecodeError:
         raise BUNDLE.bad(path, f"{PROGRAM} is not UTF-8 text") from None
-    return Bundle(program, content[FIT], content[VOCABULARY], report=report, **entries)
+    return Bundle(program, content[FIT], content[VOCABULARY], report=report, shortlist=content.get(SHORTLIST), **entries)
 
 
 def _bundles_in(path: Path) -> str:

@@ -7,16 +7,19 @@ from dataclasses import asdict, dataclass, fields
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO
+from xml.etree import ElementTree
 
-from .._diagnostics import counted, fail
+from .._diagnostics import counted, fail, listed
 from ..files import decoded_line, opened_text, raw_lines, reading
-from ._vocabulary import Vocabulary
+from ..read import read_parquet
+from ._vocabulary import Vocabulary, spaced
 
 KIND = "text has a sentence on each line"
 AT_ONCE = 1 << 14  # The number of pairs that are encoded at once.
 SHORT = 10  # Up to this number of subword tokens, any ratio of lengths is accepted.
 RATIO = 3.0
 MANY_TOO_LONG = 0.05  # The share of the pairs above which `Counts.advice` warns.
+XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 Pair = tuple[str, str]
 
 
@@ -33,16 +36,23 @@ def read_lines(path: str | Path) -> list[str]:
 
 
 def read_pairs(source: str | Path, target: str | Path | None = None) -> list[Pair]:
-    """Return sentences with their translations, from two files or from one file of two columns.
+    """Return sentences with their translations, from two files or from one file with both.
 
-    Two files have corresponding lines. The columns of one file are separated by a tab.
+    Two files have corresponding lines. One file is one of these:
+
+    - `.tsv`: lines of two columns with a tab between them,
+    - `.tmx`: translation memory exchange; the source is the language that its header names,
+    - `.parquet`: a table of two columns of text, or of one column that has two parts.
+
+    A text file may be packed (`.gz`). White space in a `.tmx` or `.parquet` file is one space.
 
     Raises:
-        GmlmError: E574 for files of unequal length and lines without two columns; and the errors of
-            `read_lines`.
+        GmlmError: E574 for files of unequal length, lines or tables without two columns, and files
+            that are not TMX of two languages; E520, E523 and E561 for `.parquet` files, see
+            `read_table`; and the errors of `read_lines`.
     """
     if target is None:
-        return _columns(Path(source))
+        return _one_file(Path(source))
     ends = object()
     pairs: list[Pair] = []
     n_source = n_target = 0
@@ -56,10 +66,68 @@ def read_pairs(source: str | Path, target: str | Path | None = None) -> list[Pai
     return pairs
 
 
+def _one_file(path: Path) -> list[Pair]:
+    *_, last = [s.lower() for s in path.suffixes if s.lower() != ".gz"] or [""]
+    read = {".tsv": _columns, ".tmx": _units, ".parquet": _table}.get(last)
+    if read is None:
+        message = f"{path} is one file, and its name does not end with .tsv, .tmx or .parquet"
+        raise fail("E574", message, help="give two files, or one file of two columns")
+    return read(path)
+
+
+def _table(path: Path) -> list[Pair]:
+    names, rows = read_parquet(path)
+    if len(names) != 2:
+        message = f"{path} has {counted(len(names), 'column')}, not two: {listed(names)}"
+        raise fail("E574", message, help="save the columns of the two languages alone, the source first")
+    return [(spaced(s), spaced(t)) for s, t in rows]
+
+
+def _units(path: Path) -> list[Pair]:
+    """Return the pairs of a TMX file; a unit without one of the languages has an empty side."""
+    first, units, found = "", [], {}
+    with reading(path), opened_text(path) as file:
+        try:
+            for _, node in ElementTree.iterparse(file):
+                if _name(node) == "header":
+                    first = _language(node.get("srclang", ""))
+                elif _name(node) == "tu":
+                    texts = {_language(v.get(XML_LANG) or v.get("lang", "")): _segment(v) for v in node if _name(v) == "tuv"}
+                    units.append(texts)
+                    found |= dict.fromkeys(texts)
+                    node.clear()
+        except ElementTree.ParseError as error:
+            raise fail(
+                "E574", f"{path} is not a TMX file: {error}", help="TMX is XML of units `<tu>` with a `<tuv>` of each language"
+            ) from None
+    if len(found) != 2:
+        raise fail("E574", f"{path} has {counted(len(found), 'language')}, not two: {listed(list(found))}", help="keep two of them")
+    source, target = sorted(found, key=lambda language: language != first)
+    return [(u.get(source, ""), u.get(target, "")) for u in units]
+
+
+def _name(node: ElementTree.Element) -> str:
+    return node.tag.rpartition("}")[2]
+
+
+def _language(tag: str) -> str:
+    """Return the language of a tag such as `en-GB`."""
+    return tag.replace("_", "-").partition("-")[0].lower()
+
+
+def _segment(variant: ElementTree.Element) -> str:
+    """Return the text of a variant, without the codes of other formats inside it."""
+
+    def parts(node: ElementTree.Element) -> Iterator[str]:
+        yield node.text or ""
+        for child in node:
+            yield from parts(child) if _name(child) == "hi" else ()
+            yield child.tail or ""
+
+    return spaced("".join("".join(parts(node)) for node in variant if _name(node) == "seg"))
+
+
 def _columns(path: Path) -> list[Pair]:
-    names = [s.lower() for s in path.suffixes]
-    if ".tsv" not in names[-2:]:
-        raise fail("E574", f"{path} is one file, and its name does not end with .tsv", help="give two files, or one .tsv of two columns")
     pairs = []
     for number, line in enumerate(_lines(path), 1):
         columns = line.split("\t")

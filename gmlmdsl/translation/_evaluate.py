@@ -84,7 +84,7 @@ class Evaluation:
         seconds: the time of translation, including compilation.
         cut: the number of lines with a sentence that is too long for the model, which did not see
             the sentence's end.
-        precision: the precision of the translator.
+        precision: the precision of the translator, and whether it has a shortlist.
         full: the same lines in float32; None for a translator in float32.
     """
 
@@ -157,7 +157,8 @@ def evaluate(
 ) -> Evaluation:
     """Translate a test text and score the translations.
 
-    A translator in another precision than float32 is compared with itself in float32.
+    A translator in another precision than float32, or with a shortlist, is compared with itself in
+    float32 without one.
 
     Args:
         translator: the translator to measure.
@@ -210,7 +211,7 @@ def evaluate(
         len(fits),
         seconds,
         sum(t.cut > 0 for t in found),
-        translator.precision,
+        translator.way,
         _in_full(translator, outputs, sources, references, target_language, {"sampler": name, "seed": seed, "drop_repeats": drop_repeats}),
     )
 
@@ -223,8 +224,8 @@ def _in_full(
     target_language: str | None,
     options: JsonObject,
 ) -> FullPrecision | None:
-    """Return the same lines in float32; None for a translator in float32."""
-    if translator.precision == FLOAT32:
+    """Return the same lines in float32 without a shortlist; None if the translator is such a one."""
+    if translator.way == FLOAT32:
         return None
     started = time.perf_counter()
     texts = [t.text for t in translator.in_precision(FLOAT32).translate(sources, cut=True, **options)]

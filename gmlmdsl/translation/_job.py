@@ -50,6 +50,7 @@ class TrainJob:
             class.
         progress: whether to show a bar; None shows one if a person watches.
         mesh_axis: as in `Model.fit`: an axis of the ambient mesh over which batches are spread.
+        byte_fallback: whether a vocabulary that is trained spells unknown letters by their bytes.
     """
 
     checked: Program
@@ -66,6 +67,7 @@ class TrainJob:
     allow_python: bool = False
     progress: bool | None = None
     mesh_axis: str | None = None
+    byte_fallback: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: N
         only(job.sampler, model.samplers, "sampler", job.model)
     texts, overlap = without_overlap(job.texts.read_given())
     with alone(job.folder):
-        vocabulary = given or shared_vocabulary(job.checked, texts["train"], found.size)
+        vocabulary = given or shared_vocabulary(job.checked, texts["train"], found.size, job.byte_fallback)
         vocabulary.verify(found.size, f"model `{job.model}`")
         fit = _trained(job, model, mask, vocabulary, texts, overlap, tell)
         bundle = job.folder / f"{job.model}.bundle"

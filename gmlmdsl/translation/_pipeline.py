@@ -32,6 +32,8 @@ class Pipeline(PipelineStages):
                 arrays, and the path to write.
         """
         with alone(self.stages.folder):
+            if self.o.restart:
+                self.forget()
             self.texts()
             self.vocabulary()
             self.clean()

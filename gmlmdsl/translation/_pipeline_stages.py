@@ -24,6 +24,7 @@ from ._corpus import Counts, clean, read_lines, read_pairs
 from ._distill import FORMAT as DISTILLED
 from ._distill import chunks_of, distill
 from ._kept_stages import Done, Stages, Tell, file_hash
+from ._metrics import verify_learnt
 from ._programs import bound, digest_of, roles_of, shared_vocabulary, sides
 from ._texts import Texts, without_overlap
 from ._train_pairs import Pairs, Recipe, train_pairs
@@ -72,6 +73,9 @@ class PipelineOptions:
         command: the command line that the report shows.
         mesh_axis: as in `Model.fit`, for the trainings. Each process runs all stages in a folder of
             its own; their folders must be equal at the beginning.
+        byte_fallback: whether a vocabulary that is trained spells unknown letters by their bytes.
+        learnt: the checkpoint of a learnt measure that scores the translations too, see `score`.
+        restart: whether nothing of an earlier run in the folder is reused.
     """
 
     program: Path
@@ -94,6 +98,9 @@ class PipelineOptions:
     progress: bool | None = None
     command: str = ""
     mesh_axis: str | None = None
+    byte_fallback: bool = False
+    learnt: Path | None = None
+    restart: bool = False
 
 
 class PipelineStages:
@@ -102,6 +109,8 @@ class PipelineStages:
     def __init__(self, options: PipelineOptions, tell: Tell = lambda line: None):
         for recipe in (options.teacher, options.student):
             recipe.verify()
+        if options.learnt is not None:
+            verify_learnt(options.learnt)
         self.o, self.checked = options, check_file(options.program)
         self.roles = roles_of(self.checked)
         self.stages = Stages(options.folder, tell)
@@ -123,6 +132,11 @@ class PipelineStages:
                 raise fail("E506", f"neither model has a sampler `{name}`")
         # `choose_distiller` chooses among several.
         self.distiller, *_ = distillers(self.checked, self.roles.teacher, options.teacher_sampler)
+
+    def forget(self) -> None:
+        """Remove the records and the unfinished work of an earlier run in the folder."""
+        for folder in ("stages", "checkpoints", *(f"{chunks_of(Path(text))}" for text in TRANSLATED.values())):
+            shutil.rmtree(self.stages / folder, ignore_errors=True)
 
     # Text
 
@@ -159,7 +173,7 @@ class PipelineStages:
         for name, what in (("files", "other files"), ("reverse", "the other direction")):
             if before and before.get(name) != inputs[name]:
                 message = f"`{self.o.folder}` holds a run on {what}"
-                raise fail("E752", message, help="take another folder for this run, or remove that one")
+                raise fail("E752", message, help="take another folder for this run, or begin anew in this one (`--restart`)")
 
     def write_pairs(self, name: str, pairs: Pairs) -> None:
         """Write two files, with one line for each pair."""
@@ -176,9 +190,10 @@ class PipelineStages:
         inputs = {"size": self.size, "given": None if self.given is None else self.given.sha256}
         if self.given is None:
             inputs |= {"text": [files["text/train.source"], files["text/train.target"]]}
+            inputs |= {"byte_fallback": True} if self.o.byte_fallback else {}
 
         def make(_: str) -> JsonObject:
-            found = self.given or shared_vocabulary(self.checked, self.pairs("text/train"), self.size)
+            found = self.given or shared_vocabulary(self.checked, self.pairs("text/train"), self.size, self.o.byte_fallback)
             write_whole(self.stages / "vocabulary.model", found.data)
             return {"size": found.size, "sha256": found.sha256}
 

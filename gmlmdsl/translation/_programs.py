@@ -123,7 +123,7 @@ def vocabulary_inputs(checked: Program) -> tuple[str, ...]:
     return tuple(found)
 
 
-def shared_vocabulary(checked: Program, pairs: Sequence[tuple[str, str]], size: int) -> Vocabulary:
+def shared_vocabulary(checked: Program, pairs: Sequence[tuple[str, str]], size: int, byte_fallback: bool = False) -> Vocabulary:
     """Train one vocabulary on both languages of a text.
 
     Raises:
@@ -131,7 +131,7 @@ def shared_vocabulary(checked: Program, pairs: Sequence[tuple[str, str]], size: 
             the size.
     """
     try:
-        return Vocabulary.train((x for p in pairs for x in p), size)
+        return Vocabulary.train((x for p in pairs for x in p), size, byte_fallback)
     except GmlmError as error:
         names = vocabulary_inputs(checked)
         said = error.diagnostics[0]

@@ -44,12 +44,12 @@ class Reranked(Translator):
 
     def __init__(self, translator: Translator, teacher: Translator):
         super().__init__(translator.model, translator.params, translator.vocabulary, translator.sampler, translator.direction)
-        self.precision = translator.precision
+        self.precision, self.shortlist = translator.precision, translator.shortlist
         self.inner, self.teacher = translator, teacher
         _verify(translator, teacher)
 
     def in_precision(self, precision: str) -> Reranked:
-        """Return the translator in another precision, with the same teacher."""
+        """Return the translator in another precision, without a shortlist, with the same teacher."""
         return Reranked(self.inner.in_precision(precision), self.teacher)
 
     def decode(self, source: Any, *, candidates: bool = False, **options: Any) -> Decoded:

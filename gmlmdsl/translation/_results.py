@@ -102,12 +102,13 @@ def evaluate_one(p: PipelineStages, name: str, way: str) -> None:
         "seed": p.o.seed,
         "format": FORMAT,
     }
+    inputs |= {} if p.o.learnt is None else {"learnt": str(p.o.learnt)}
     output = f"evaluation/{name}.{way}.txt"
 
     def make(_: str) -> JsonObject:
         pairs, language = p.pairs("text/test"), p.o.direction.rpartition("-")[2] or None
         decoder, sampler = decoder_of(p, name, way)
-        options = {"sampler": sampler, "seed": p.o.seed, "target_language": language, "oracle": way == sampler}
+        options = {"sampler": sampler, "seed": p.o.seed, "target_language": language, "oracle": way == sampler, "learnt": p.o.learnt}
         found = evaluate(decoder, [s for s, _ in pairs], [t for _, t in pairs], **options)
         write_whole(p.stages / output, "".join(f"{t}\n" for t in found.outputs).encode())
         return found.as_dict()

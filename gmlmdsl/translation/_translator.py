@@ -22,6 +22,7 @@ from ._vocabulary import is_many
 if TYPE_CHECKING:
     from ..model import ConditionalModel
     from ..networks import AbstractNetwork
+    from ._shortlist import Shortlist
     from ._vocabulary import Vocabulary
 
 Array = np.ndarray
@@ -115,6 +116,7 @@ class Translator:
 
     Attributes:
         precision: the precision of its products: "float32", "bfloat16" or "int8".
+        shortlist: the target tokens that are likely with each source token, or None.
 
     Args:
         model: a model of the form `given src[i in s] : range(V)`, `var tgt[j in t] : range(V)`,
@@ -126,6 +128,8 @@ class Translator:
         precision: the precision of the products of activations with matrices; "auto" selects the
             one in which this processor multiplies fastest. Translations in another precision than
             "float32" may differ from those in it.
+        shortlist: tokens by source; the lines that are decoded together then have no tokens but
+            those that it names for them. Scores are over these, and translations may differ.
 
     Raises:
         GmlmError: E580 for a model that is not a translation model, E572 for a vocabulary of
@@ -140,11 +144,12 @@ class Translator:
         sampler: str | None = None,
         direction: str = "",
         precision: str = FLOAT32,
+        shortlist: Shortlist | None = None,
     ):
         self.model, self.params, self.vocabulary, self.direction = model, params, vocabulary, direction
         self.pair: Pair = sides(model)
         vocabulary.verify(self.pair.size, f"model `{model.name}`")
-        self.sampler = sampler
+        self.sampler, self.shortlist = sampler, shortlist
         self.precision = precision
         if not is_one_of(precision, (FLOAT32,)):
             verify_precision(precision, self.network)
@@ -180,6 +185,7 @@ class Translator:
         cut: bool = False,
         trace: bool = False,
         batch_size: int = WINDOW,
+        numbers: Sequence[int] | None = None,
     ) -> list[Translation]:
         """Translate lines, in their order.
 
@@ -202,12 +208,14 @@ class Translator:
                 error.
             trace: whether the text after each pass is kept.
             batch_size: the number of lines that are decoded together.
+            numbers: for each line its number in a larger text, from 0, by which its random numbers
+                are drawn and messages name it; 0, 1, 2, .. by default.
 
         Raises:
             GmlmError: with one of these codes:
                 - E507: the batch size is below 1.
                 - E582: a sentence is too long.
-                - E584: drafts or lengths do not fit.
+                - E584: drafts, lengths or numbers do not fit.
                 - E585: the prefix does not fit.
         """
         options = TranslationOptions(sampler, n_best, drop_repeats, seed, cut, trace)
@@ -215,12 +223,15 @@ class Translator:
         drafts = None if drafts is None else _one_a_line("drafts", drafts, len(lines))
         lengths = None if lengths is None else _one_a_line("lengths", lengths, len(lines))
         batch_size = whole_number("batch_size", batch_size, 1)
+        places = (
+            range(len(lines)) if numbers is None else [whole_number("numbers", n, 0) for n in _one_a_line("numbers", numbers, len(lines))]
+        )
         out: list[Translation] = []
         for start in range(0, len(lines), batch_size):
-            stop = start + batch_size
-            beside = None if drafts is None else drafts[start:stop]
-            known = None if lengths is None else lengths[start:stop]
-            out += self._window(lines[start:stop], options, start, prefix, beside, known)
+            part = slice(start, start + batch_size)
+            beside = None if drafts is None else drafts[part]
+            known = None if lengths is None else lengths[part]
+            out += self._window(lines[part], options, places[part], prefix, beside, known)
         return out
 
     def stream(
@@ -252,7 +263,7 @@ class Translator:
             if known is not None and len(known) < len(window):
                 message = f"the drafts end after {counted(start + len(known), 'line')}, and there are more to translate"
                 raise fail("E584", message, help="give one for each line; an empty one is a line too")
-            yield from self._window(window, options, start, prefix, known, None)
+            yield from self._window(window, options, range(start, start + len(window)), prefix, known, None)
             start += len(window)
         if beside is not None and next(beside, None) is not None:
             raise fail("E584", f"there are more drafts than the {counted(start, 'line')} to translate")
@@ -261,16 +272,17 @@ class Translator:
         self,
         lines: Sequence[str],
         o: TranslationOptions,
-        first: int,
+        numbers: Sequence[int],
         prefix: str | None,
         drafts: Sequence[str] | None,
         lengths: Sequence[int] | None,
     ) -> list[Translation]:
         """Translate some lines, whose parts are decoded together."""
-        parts = [segments(line, self.vocabulary, self.pair.cells[0], first + k + 1, o.cut) for k, line in enumerate(lines)]
-        for k, part in enumerate(parts):
+        cells = self.pair.cells[0]
+        parts = [segments(line, self.vocabulary, cells, n + 1, o.cut) for line, n in zip(lines, numbers, strict=True)]
+        for part, n in zip(parts, numbers, strict=True):
             if len(part.pieces) > 1 and (drafts is not None or lengths is not None):
-                message = f"line {first + k + 1} is longer than the model takes, and a draft or a length is for one part"
+                message = f"line {n + 1} is longer than the model takes, and a draft or a length is for one part"
                 raise fail("E584", message, help="split it and its draft")
         places = [(k, j) for k, part in enumerate(parts) for j in range(len(part.pieces))]
         if not places:
@@ -278,16 +290,16 @@ class Translator:
         if drafts is not None and self.is_autoregressive(o.sampler):
             message = f"sampler `{self.sampler_named(o.sampler)}` goes from the first piece on, and refines no draft"
             raise fail("E584", message, help="translate drafts by refinement; `prefix` forces how a translation begins")
-        source = self.vocabulary.rows([list(parts[k].pieces[j]) for k, j in places], self.pair.cells[0])
+        source = self.vocabulary.rows([list(parts[k].pieces[j]) for k, j in places], cells)
         clamp = None if prefix is None else self._prefixes(prefix, [j == 0 for _, j in places])
         found = self.decode(
             source,
             sampler=o.sampler,
             clamp=clamp,
-            init=None if drafts is None else self._drafts([drafts[k] for k, _ in places], [first + k + 1 for k, _ in places]),
+            init=None if drafts is None else self._drafts([drafts[k] for k, _ in places], [numbers[k] + 1 for k, _ in places]),
             lengths=None if lengths is None else [lengths[k] for k, _ in places],
             seed=o.seed,
-            rows=np.array([(first + k) * PARTS + j for k, j in places]),
+            rows=np.array([numbers[k] * PARTS + j for k, j in places]),
             candidates=o.n_best > 1,
             trace=o.trace,
         )
@@ -316,8 +328,13 @@ class Translator:
             self._reduced = self.network, reduced(network, self.precision)
         return self._reduced[1]
 
+    @property
+    def way(self) -> str:
+        """The precision, and whether there is a shortlist, for display."""
+        return self.precision + ("" if self.shortlist is None else ", shortlist")
+
     def in_precision(self, precision: str) -> Translator:
-        """Return the same translator in another precision.
+        """Return the same translator in another precision, without a shortlist.
 
         Raises:
             GmlmError: E507 for an unknown precision, or one that the network cannot have.
@@ -331,8 +348,8 @@ class Translator:
 
     def __repr__(self) -> str:
         words = f" {self.direction}" if self.direction else ""
-        bits = "" if self.precision == FLOAT32 else f", {self.precision}"
-        return f"Translator{words}: {self.model!r}, {self.vocabulary.size:,} pieces, sampler {self.sampler or 'to be named'}{bits}"
+        way = "" if self.way == FLOAT32 else f", {self.way}"
+        return f"Translator{words}: {self.model!r}, {self.vocabulary.size:,} pieces, sampler {self.sampler or 'to be named'}{way}"
 
     def _prefixes(self, prefix: str, wanted: Sequence[bool]) -> Array | None:
         pieces = self.vocabulary.encode([prefix])[0][:-1]
@@ -383,11 +400,13 @@ class Translator:
             GmlmError: for arguments that the sampler does not accept.
         """
         given = CodeRows((source,)) if self._are_codes(source) else {self.pair.source: source}
+        held = [a for a in (clamp, init) if a is not None]
+        values = None if self.shortlist is None else self.shortlist.codes(np.asarray(source), held)
         found = self.decoder(sampler).decode(
             seed,
             None if clamp is None else {self.pair.target: clamp},
             None if init is None else {self.pair.target: init},
-            Decoding(given, -1, lengths, rows),
+            Decoding(given, -1, lengths, rows, values=values),
             trace,
         )
         tokens, score, length, passes = (a[:, 0] for a in (found.tokens, found.score, found.length, found.passes))

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .._compile import BoundProgram
+from .._diagnostics import fail, truth
 from .._types import JsonObject
 from ..networks import FLOAT32
 from ._bundle import Bundle, read_bundle, write_bundle
 from ._rerank import Reranked
+from ._shortlist import Shortlist
 from ._translator import Translator
 from ._vocabulary import Vocabulary
 
@@ -49,7 +51,13 @@ def write_translator(
 
 
 def load_translator(
-    path: str | Path, *, sampler: str | None = None, allow_python: bool = False, rerank: str | Path | None = None, precision: str = FLOAT32
+    path: str | Path,
+    *,
+    sampler: str | None = None,
+    allow_python: bool = False,
+    rerank: str | Path | None = None,
+    precision: str = FLOAT32,
+    shortlist: bool = False,
 ) -> Translator:
     """Load a translator from a bundle, which `gmlm train` writes; loading runs no code.
 
@@ -62,12 +70,21 @@ def load_translator(
             sampler; see `Reranked`.
         precision: "float32", "bfloat16", "int8" or "auto", see `Translator`. A teacher that chooses
             scores in float32.
+        shortlist: whether the bundle's shortlist is used, which `gmlm shortlist` writes; see
+            `Translator`. A teacher that chooses uses none.
 
     Raises:
         GmlmError: E120 and E575 for a file that is not a bundle or is damaged; E590 for a teacher
-            that does not fit; E507 for an unknown precision.
+            that does not fit; E507 for an unknown precision, and for a bundle without a shortlist
+            if one is wanted.
     """
     found = read_bundle(path)
     fit = found.load_fit(allow_python)
-    loaded = Translator(fit.model, fit.params, found.load_vocabulary(), sampler or found.sampler, found.direction, precision)
+    vocabulary, few = found.load_vocabulary(), None
+    if truth("shortlist", shortlist):
+        if found.shortlist is None:
+            help = f"`gmlm shortlist {path} SOURCE TARGET` learns one from parallel text"
+            raise fail("E507", f"{path} has no shortlist", help=help)
+        few = Shortlist.from_bytes(found.shortlist, vocabulary.size)
+    loaded = Translator(fit.model, fit.params, vocabulary, sampler or found.sampler, found.direction, precision, few)
     return loaded if rerank is None else Reranked(loaded, load_translator(rerank, allow_python=allow_python))

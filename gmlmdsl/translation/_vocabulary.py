@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import counted, fail, is_one_of, whole_number
+from .._diagnostics import counted, fail, is_one_of, truth, whole_number
 from .._optional import need
 from ..data import whole_numbers
 from ..files import reading
@@ -70,7 +70,7 @@ class Vocabulary:
             raise fail("E571", message, help="train it with --unk_id=0 --eos_id=1 --bos_id=-1 --pad_id=-1")
 
     @classmethod
-    def train(cls, sentences: Iterable[str], size: int) -> Vocabulary:
+    def train(cls, sentences: Iterable[str], size: int, byte_fallback: bool = False) -> Vocabulary:
         """Train a vocabulary on sentences of both languages.
 
         Identical sentences in the same order give identical bytes.
@@ -78,6 +78,8 @@ class Vocabulary:
         Args:
             sentences: the text; empty sentences are left out.
             size: the number of codes.
+            byte_fallback: whether 256 of the codes are bytes, which spell the letters that the text
+                does not have.
 
         Raises:
             GmlmError: E570 for a size that the text does not allow, or without text; E561 if the
@@ -103,11 +105,12 @@ class Vocabulary:
                 character_coverage=1.0,
                 normalization_rule_name="identity",
                 max_sentence_length=LONGEST,
+                byte_fallback=truth("byte_fallback", byte_fallback),
                 num_threads=1,  # With more threads the order of sums would vary.
                 minloglevel=2,
             )
         except RuntimeError as error:
-            raise _untrained(str(error), size) from None
+            raise _untrained(str(error), size, 256 * bool(byte_fallback)) from None
         return cls(model.getvalue())
 
     @classmethod
@@ -317,12 +320,13 @@ def _before_end(row: Array) -> Array:
     return row[: stop[0]] if len(stop) else row
 
 
-def _untrained(message: str, size: int) -> Exception:
+def _untrained(message: str, size: int, spare: int) -> Exception:
     """Return an error that explains the library's message and how to proceed."""
     if most := re.search(r"set it to a value <= (\d+)", message):
         return fail("E570", f"the text allows a vocabulary of at most {most[1]} codes, not {size}", help=f"take {most[1]} or fewer")
     if least := re.search(r"(\d+) vs (\d+)", message):
-        note = f"the text has {int(least[2]) - 2} letters, so that a vocabulary of it has at least {least[2]} codes, not {size}"
+        letters = f"{int(least[2]) - 2 - spare} letters" + (" beside 256 bytes" if spare else "")
+        note = f"the text has {letters}, so that a vocabulary of it has at least {least[2]} codes, not {size}"
         return fail("E570", note, help=f"take {least[2]} or more")
     if "sentences_.empty()" in message or "all_chars_count" in message:
         return fail("E570", "there is no text to make a vocabulary of")

@@ -17,7 +17,7 @@ import gmlmdsl as gm
 from gmlmdsl.cli._translation_commands import app
 from gmlmdsl.cli._translation_show import EvaluateRequest, TranslateRequest, run_evaluate, run_translate
 from gmlmdsl.train._network_fit import NetworkFit
-from gmlmdsl.translation import read_lines
+from gmlmdsl.translation import Shortlist, _shortlist, evaluate, read_bundle, read_lines, score
 from gmlmdsl.translation._translator_file import load_translator, write_translator
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -309,3 +309,35 @@ def test_a_mask_of_the_pipeline_is_one_of_the_program(folder: Path, tmp_path: Pa
     assert "--mask" in run(*words, status=1).stderr
     assert "no mask `none`" in run(*words, "--mask", "none", status=1).stderr
     assert "E570" in run(*words, "--mask", "other", "--input", "V=4000", status=1).stderr
+
+
+def test_a_server_is_for_its_own_computer_only(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("starlette")
+    calls = []
+    monkeypatch.setattr(pytest.importorskip("uvicorn").Server, "run", lambda self, sockets: calls.append(sockets[0].getsockname()))
+    (tmp_path / "lines").write_text("one two\n")
+    found = run("serve", folder / "translate.bundle", "--port", 0, "--warm-up", tmp_path / "lines")
+    ((host, port),) = calls
+    assert host == "127.0.0.1" and found.stdout == f"serving translate, sampler refine, at http://127.0.0.1:{port}\n"
+    found = run("serve", folder / "translate.bundle", "--host", "192.0.2.1", status=1)
+    assert "E507" in found.stderr and "cannot be opened" in found.stderr and len(calls) == 1
+
+
+def test_a_bundle_keeps_its_shortlist(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_shortlist, "FREQUENT", 3)
+    made = Shortlist.learn(toy_pairs(60), toy_vocabulary(), 2)
+    path = tmp_path / "a.bundle"
+    path.write_bytes((folder / "translate.bundle").read_bytes())
+    assert "`gmlm shortlist" in run("translate", path, "--shortlist", stdin="one\n", status=1).stderr
+    texts = write_texts(tmp_path, "toy", toy_pairs(60))
+    found = run("shortlist", path, *texts, "--likely", 2).stdout
+    assert f"{100 * made.covered(toy_pairs(60), toy_vocabulary()):.1f} % of the target pieces" in found
+    t, exact = load_translator(path, shortlist=True), load_translator(path)
+    assert np.array_equal(t.shortlist.likely, made.likely) and np.array_equal(t.shortlist.ranked, made.ranked) and exact.shortlist is None
+    lines, wanted = zip(*toy_pairs(6), strict=True)
+    one, other = ([x.text for x in s.translate(lines)] for s in (exact, t))
+    assert run("translate", path, "--shortlist", stdin="".join(f"{line}\n" for line in lines)).stdout.splitlines() == other
+    e = evaluate(t, lines, wanted, resamples=0)
+    assert e.full is not None and e.full.scores == score(one, wanted, resamples=0) and e.precision == "float32, shortlist"
+    assert e.full.equal == np.mean([a == b for a, b in zip(one, other, strict=True)]) and "in float32, shortlist; in float32" in str(e)
+    assert read_bundle(path).shortlist == t.shortlist.to_bytes()

@@ -26,6 +26,11 @@ model p {{ given src[i in s] : range(40)  var x[i in s] : range(40)  conditional
 """
 
 
+@pytest.fixture(autouse=True)
+def no_matrix_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_reduced, "SMALL", 0)
+
+
 def network(model: str) -> Any:
     return disturbed(next(iter(gm.parse(TEXT).model(model).init_params(1).values())), 2)
 
@@ -93,6 +98,13 @@ def test_matrices_are_reduced_and_lookups_are_not() -> None:
     assert isinstance(fewer.decoder.layers[0].positional.attention.query, jax.Array)
     assert np.array_equal(fewer.embeddings[0][jnp.arange(3)], plain.embeddings[0][:3])
     assert reduced(plain, "float32") is plain
+
+
+def test_small_matrices_stay_in_float32_beside_int8(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_reduced, "SMALL", 32 * 48)  # the width times the inner width: of a feed-forward layer, and of no attention
+    layer = reduced(network("m"), "int8").decoder.layers[0]
+    assert isinstance(layer.ffn.inner, ReducedMatrix) and isinstance(layer.self_attention.query, jax.Array)
+    assert isinstance(reduced(network("m"), "bfloat16").decoder.layers[0].self_attention.query, ReducedMatrix)
 
 
 def test_what_cannot_be_reduced_is_refused() -> None:

@@ -6,7 +6,9 @@ import gzip
 from itertools import permutations
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 from refusals import refused
 
 from gmlmdsl.files import _text_lines
@@ -154,3 +156,40 @@ def test_many_pairs_that_are_too_long_are_advised_of() -> None:
     assert Counts(pairs=100, too_long=5).advice((20, 30)) == ""
     said = Counts(pairs=1000, too_long=600).advice((20, 30))
     assert "600 pairs" in said and "19 pieces of a source" in said and "29 of a target" in said
+
+
+TMX = """<?xml version="1.0"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header srclang="EN-us" datatype="plaintext"/><body>
+<tu><tuv xml:lang="de-AT"><seg>Ein <hi>schöner</hi>
+ Tag<ph>{0}</ph>.</seg></tuv><tuv xml:lang="en_GB"><prop>x</prop><seg>A <bpt i="1">&lt;b&gt;</bpt>nice<ept i="1">&lt;/b&gt;</ept> day &amp; night.</seg></tuv></tu>
+<tu><tuv lang="en"><seg>alone</seg></tuv></tu>
+</body></tmx>"""
+
+
+def test_a_translation_memory_is_pairs_from_its_source_language(tmp_path: Path):
+    wanted = [("A nice day & night.", "Ein schöner Tag."), ("alone", "")]
+    assert read_pairs(write(tmp_path / "a.tmx", TMX)) == wanted
+    assert read_pairs(write(tmp_path / "a.tmx.gz", gzip.compress(TMX.encode()))) == wanted
+    named = TMX.replace("<tmx ", '<tmx xmlns="http://www.lisa.org/tmx14" ').replace("EN-us", "*all*")
+    assert read_pairs(write(tmp_path / "b.tmx", named)) == [(t, s) for s, t in wanted]  # the language that comes first
+    refused("E574", lambda: read_pairs(write(tmp_path / "c.tmx", TMX[:200])), "c.tmx is not a TMX file")
+    third = TMX.replace('lang="en"', 'lang="fr"')
+    refused("E574", lambda: read_pairs(write(tmp_path / "d.tmx", third)), "3 languages, not two: `de`, `en`, `fr`")
+    laughs = "".join(f'<!ENTITY a{k + 1} "{f"&a{k};" * 10}">' for k in range(12))
+    bomb = TMX.replace('SYSTEM "tmx14.dtd"', f'[<!ENTITY a0 "ha">{laughs}]').replace("alone", "&a12;")
+    refused("E574", lambda: read_pairs(write(tmp_path / "e.tmx", bomb)), "e.tmx is not a TMX file")
+    outer = TMX.replace('SYSTEM "tmx14.dtd"', '[<!ENTITY x SYSTEM "file:///etc/hostname">]').replace("alone", "&x;")
+    refused("E574", lambda: read_pairs(write(tmp_path / "f.tmx", outer)), "undefined entity")
+
+
+def test_a_table_is_pairs_of_its_two_columns(tmp_path: Path):
+    sides = {"en": ["a  b\n", "c"], "de": ["ä", None]}
+    parquet.write_table(pyarrow.table(sides), tmp_path / "a.parquet")
+    assert read_pairs(tmp_path / "a.parquet") == [("a b", "ä"), ("c", "")]
+    parts = [{"en": "a b", "de": "ä"}, {"en": "c", "de": ""}]
+    parquet.write_table(pyarrow.table({"translation": parts}), tmp_path / "b.parquet")
+    assert read_pairs(tmp_path / "b.parquet") == [("a b", "ä"), ("c", "")]
+    parquet.write_table(pyarrow.table(sides | {"id": [1, 2]}), tmp_path / "c.parquet")
+    refused("E574", lambda: read_pairs(tmp_path / "c.parquet"), "3 columns, not two: `en`, `de`, `id`")
+    refused("E520", lambda: read_pairs(write(tmp_path / "d.parquet", "a")), "not a Parquet file")

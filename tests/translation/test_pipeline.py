@@ -29,8 +29,10 @@ from gmlmdsl.translation import (
     TrainJob,
     _distill,
     _distiller,
+    _pipeline_stages,
     _results,
     _split,
+    evaluate,
     read_lines,
     read_pairs,
     train_translator,
@@ -138,6 +140,35 @@ def test_what_was_changed_by_hand_is_made_anew(whole, tmp_path: Path):
     stages.texts()
     assert not stages.vocabulary().kept and not stages.clean().kept
     assert len(read_lines(options.folder / "clean" / "train.target")) > 1
+
+
+def test_a_restart_forgets_what_was_made(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    options = copied(whole, tmp_path)
+    left = options.folder / "distilled.target.chunks"
+    left.mkdir()
+    monkeypatch.setattr(Pipeline, "vocabulary", lambda self: (_ for _ in ()).throw(InterruptedError))
+    for restart in (False, True):
+        p = Pipeline(replace(options, restart=restart))
+        with pytest.raises(InterruptedError):
+            p.run()
+        assert p.stages.done["text"].kept is not restart
+        assert (left.exists(), (options.folder / "checkpoints").exists(), (options.folder / "stages" / "teacher.json").exists()) == (
+            not restart,
+        ) * 3
+    other = replace(options.texts, train=write_texts(tmp_path, "other", toy_pairs(50, 7)))
+    assert not Pipeline(replace(options, texts=other, restart=False)).stages.done
+    with pytest.raises(InterruptedError):
+        Pipeline(replace(options, texts=other, restart=True)).run()
+
+
+def test_a_learnt_measure_scores_all_again_and_trains_nothing(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    options, asked = copied(whole, tmp_path), []
+    refused("E576", lambda: Pipeline(replace(options, learnt=tmp_path / "none.ckpt")), "none.ckpt")
+    monkeypatch.setattr(_pipeline_stages, "verify_learnt", asked.append)
+    monkeypatch.setattr(_results, "evaluate", lambda *a, learnt, **o: (asked.append(learnt), evaluate(*a, **o))[1])
+    again = Pipeline(replace(options, learnt=tmp_path / "a.ckpt")).run()
+    assert asked == [tmp_path / "a.ckpt"] * (1 + len(again["scores"]))
+    assert {s for s in again["stages"] if s.startswith("evaluate")} <= set(again["stages"]) - kept(again) and "teacher" in kept(again)
 
 
 @pytest.mark.produces("E752")

@@ -130,16 +130,18 @@ def test_a_vocabulary_with_other_marks_is_refused():
     refused("E571", lambda: Vocabulary.from_bytes(model.getvalue()), "end mark at code 2", "--eos_id=1")
 
 
+def test_bytes_spell_letters_that_the_text_does_not_have(words: Vocabulary):
+    found = Vocabulary.train(TEXT, 300, byte_fallback=True)
+    strange = ["a dog 漢字 🙂 Ω"]
+    assert found.decode(found.encode(strange)) == strange != words.decode(words.encode(strange))
+    with pytest.raises(GmlmError, match=r"E570.*letters beside 256 bytes.* at least") as caught:
+        Vocabulary.train(TEXT, 100, byte_fallback=True)
+    least = int(str(caught.value).split("at least ")[1].split()[0])
+    assert Vocabulary.train(TEXT, least, byte_fallback=True).size == least
+
+
 def test_pieces_of_bytes_end_no_line():
-    import io
-
-    import sentencepiece
-
-    model, marks = io.BytesIO(), {"unk_id": 0, "eos_id": 1, "bos_id": -1, "pad_id": -1}
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXT), model_writer=model, vocab_size=300, byte_fallback=True, hard_vocab_limit=False, minloglevel=2, **marks
-    )
-    found = Vocabulary(model.getvalue())
+    found = Vocabulary.train(TEXT, 300, byte_fallback=True)
     line, back = found.pieces.index("<0x0A>"), found.pieces.index("<0x0D>")
     assert found.decode([[line, back, line, 1]]) == ["   "]
 
