@@ -17,6 +17,7 @@ FOLDERS = {
     "sudokus": "decoding",
     "characters": "decoding",
     "statements": "statements",
+    "reactions": "reactions",
 }
 
 
