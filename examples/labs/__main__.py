@@ -15,6 +15,7 @@ FOLDERS = {
     "dyck_weight": "dyck",
     "decoders": "decoding",
     "sudokus": "decoding",
+    "nine": "decoding",
     "characters": "decoding",
     "statements": "statements",
     "reactions": "reactions",
