@@ -57,14 +57,10 @@ class Beams:
     rules: SearchRules
 
     def strings(self, prompts: np.ndarray) -> tuple[Found, np.ndarray]:
-        """Return the best string of each prompt, and log p(string | prompt).
+        """Return the best string of each prompt, and its log p(string | prompt), or -infinity.
 
         Args:
             prompts: codes, shape (prompts, cells), padded with -1.
-
-        Returns:
-            The strings, and log p of each, exact up to rounding; -infinity for a prompt without a
-            string.
 
         Raises:
             GmlmError: E601 if the state of a row is too large.

@@ -84,8 +84,8 @@ def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, pro
     if beams is not None:
         verify_open(prompts, beams.rules.end)
         (best, log_p), end = beams.strings(prompts), beams.rules.end
-        found = Found(*(np.concatenate([a] * (chains * draws)) for a in best))
-        exact = {"log_prob": np.concatenate([log_p] * (chains * draws))}
+        *every, log_p = (np.concatenate([a] * (chains * draws)) for a in (*best, log_p))
+        found, exact = Found(*every), {"log_prob": log_p}
         told = impossible_prompts(best.failed, prompt is not None)
     else:
         game, exact = game_of(setting, call), {}
@@ -125,9 +125,7 @@ def verify_open(prompts: Array, end: int | None) -> None:
         raise fail("E507", f"prompt[{r}] ends with the value at {cell}, which is `end`, and goes on", help="cut it there")
 
 
-def _labelled(
-    graph: FactorGraph, found: Found, exact: Mapping[str, Array], lead: tuple[int, ...], end: int | None, attrs: Mapping[str, object]
-) -> Draws:
+def _labelled(graph: FactorGraph, found: Found, exact: JsonObject, lead: tuple[int, ...], end: int | None, attrs: JsonObject) -> Draws:
     v = graph.observed[0]
     codes = found.codes
     if end is not None:
@@ -136,8 +134,7 @@ def _labelled(
     rows = ["row"] * (len(lead) - 2)
     dims = {v.name: [*rows, *v.dims]}
     coords = {d: list(c) for d, c in zip(v.dims, v.coords, strict=True)}
-    counts = {
-        **exact,
+    counts = exact | {
         "oracle_calls": found.calls,
         "verifier_calls": found.checks,
         "failed": found.failed,
