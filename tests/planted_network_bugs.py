@@ -22,7 +22,7 @@ from scipy.stats import norm, ttest_1samp
 
 import gmlmdsl as gm
 from gmlmdsl import derive
-from gmlmdsl.derive import _membership, _network, _visits
+from gmlmdsl.derive import _membership, _network, _transitions, _visits
 from gmlmdsl.derive import _refinement as refinement
 from gmlmdsl.networks import _layers, _transformer
 from gmlmdsl.theory import _decoder_law
@@ -134,6 +134,23 @@ def law_of_planning_is_right(eta: float) -> Found:
     left = [N * (3 - t) // 3 for t in range(1, 4)]
     wanted = _decoders.planned_law(predict(), None, (Q,) * N, left, eta)
     return error(gm.theory.output_law(loose(), loose().init_params(), "planned").probabilities, wanted, 1e-6)
+
+
+CORRECTED = """
+index t = range(3)
+model m {
+  var x[i in t] : bit
+  factor 0.8 * x[i] * x[i + 1] for i in t if i < 2
+  factor 0.5 * x[0]
+}
+sampler right = random_order()
+sampler more { start from right  update x[i] for i in t }
+"""
+
+
+def updates_keep_p(name: str) -> Found:
+    """The total variation between p and one cell a pass of the exact denoiser with updates behind it."""
+    return error(gm.theory.output_law(gm.parse(CORRECTED).model(), {}, sampler=name).total_variation, 0.0)
 
 
 DECODES = {"linear": Rules(4, "linear"), "stutter": Rules(4, remask="stutter")}
@@ -381,5 +398,11 @@ NETWORK_BUGS = (
         "_Decoder._trusted",
         around(_decoder_law._Decoder, "_trusted", lambda f, self, *a: f(self, *a) / 2),
         partial(law_of_planning_is_right, 2),
+    ),
+    Bug(
+        "updates behind a decode keep another power of p",
+        "Transitions",
+        around(_transitions.Transitions, "__init__", lambda f, self, *a: f(self, *a[:2], 2.0)),
+        partial(updates_keep_p, "more"),
     ),
 )

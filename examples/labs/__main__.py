@@ -15,8 +15,10 @@ FOLDERS = {
     "dyck_weight": "dyck",
     "decoders": "decoding",
     "sudokus": "decoding",
+    "nine": "decoding",
     "characters": "decoding",
     "statements": "statements",
+    "reactions": "reactions",
 }
 
 

@@ -56,8 +56,8 @@ class Beams:
     oracle: PyTree
     rules: SearchRules
 
-    def strings(self, prompts: np.ndarray) -> Found:
-        """Return the best string of each prompt.
+    def strings(self, prompts: np.ndarray) -> tuple[Found, np.ndarray]:
+        """Return the best string of each prompt, and its log p(string | prompt), or -infinity.
 
         Args:
             prompts: codes, shape (prompts, cells), padded with -1.
@@ -69,7 +69,8 @@ class Beams:
         for start in range(0, len(prompts), size):
             piece = prompts[start : start + size]
             parts.append(self._some(np.concatenate([piece, np.repeat(piece[:1], size - len(piece), axis=0)])))
-        return Found(*(np.concatenate(a)[: len(prompts)] for a in zip(*parts, strict=True)))
+        *found, log_p = (np.concatenate(a)[: len(prompts)] for a in zip(*parts, strict=True))
+        return Found(*found), log_p
 
     def _prompts_at_once(self, prompts: np.ndarray) -> int:
         held = jax.eval_shape(self.oracle.start, jax.ShapeDtypeStruct((2, prompts.shape[1]), np.int32))
@@ -79,7 +80,7 @@ class Beams:
         most = min(MOST_ROWS // self.rules.beam, int(AT_ONCE // max(each, 1.0)))
         return max(1, min(most, len(prompts)))
 
-    def _some(self, prompts: np.ndarray) -> Found:
+    def _some(self, prompts: np.ndarray) -> tuple[np.ndarray, ...]:
         end = _searched(BeamSearch(self.rules, OraclePrefixes(self.oracle)), on_device(prompts, np.int32))
         tokens, score, lengths = (np.asarray(a)[:, 0] for a in (end.finished.tokens, end.finished.score, end.finished.length))
         failed = score == -np.inf
@@ -88,7 +89,9 @@ class Beams:
         none = np.zeros_like(lengths)
         free = (prompts < 0) & (np.arange(prompts.shape[1]) < np.asarray(end.steps)[:, None])
         calls = self.rules.beam * free.sum(axis=1)
-        return Found(codes, lengths, calls, none, np.zeros_like(codes), failed, ~failed, none)
+        predicted = np.maximum(lengths - (prompts >= 0).sum(axis=1), 1)
+        log_p = score * predicted.astype(score.dtype) ** self.rules.length_penalty
+        return codes, lengths, calls, none, np.zeros_like(codes), failed, ~failed, none, log_p
 
 
 @bounded_jit

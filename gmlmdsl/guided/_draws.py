@@ -83,11 +83,12 @@ def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, pro
     beams = beams_of(setting, call)
     if beams is not None:
         verify_open(prompts, beams.rules.end)
-        best, end = beams.strings(prompts), beams.rules.end
-        found = Found(*(np.concatenate([a] * (chains * draws)) for a in best))
+        (best, log_p), end = beams.strings(prompts), beams.rules.end
+        *every, log_p = (np.concatenate([a] * (chains * draws)) for a in (*best, log_p))
+        found, exact = Found(*every), {"log_prob": log_p}
         told = impossible_prompts(best.failed, prompt is not None)
     else:
-        game = game_of(setting, call)
+        game, exact = game_of(setting, call), {}
         verify_open(prompts, game.rules.end)
         named, end = named_of(setting, call, game), game.rules.end
         found = _played(game, named, prompts, (chains, draws), setting.seed)
@@ -96,7 +97,7 @@ def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, pro
         tell(text, SamplingWarning)
     lead = (chains, draws) if prompt is None else (chains, draws, rows)
     attrs = {"sampler": options.sampler, "seed": setting.seed, "warnings": "\n".join(told), **_attributes(provenance, graph)}
-    return _labelled(graph, found, lead, end, attrs)
+    return _labelled(graph, found, exact, lead, end, attrs)
 
 
 def _played(game: Game, named: Named, prompts: Array, lead: tuple[int, int], seed: int) -> Found:
@@ -124,7 +125,7 @@ def verify_open(prompts: Array, end: int | None) -> None:
         raise fail("E507", f"prompt[{r}] ends with the value at {cell}, which is `end`, and goes on", help="cut it there")
 
 
-def _labelled(graph: FactorGraph, found: Found, lead: tuple[int, ...], end: int | None, attrs: Mapping[str, object]) -> Draws:
+def _labelled(graph: FactorGraph, found: Found, exact: JsonObject, lead: tuple[int, ...], end: int | None, attrs: JsonObject) -> Draws:
     v = graph.observed[0]
     codes = found.codes
     if end is not None:
@@ -133,7 +134,7 @@ def _labelled(graph: FactorGraph, found: Found, lead: tuple[int, ...], end: int 
     rows = ["row"] * (len(lead) - 2)
     dims = {v.name: [*rows, *v.dims]}
     coords = {d: list(c) for d, c in zip(v.dims, v.coords, strict=True)}
-    counts = {
+    counts = exact | {
         "oracle_calls": found.calls,
         "verifier_calls": found.checks,
         "failed": found.failed,
@@ -144,7 +145,7 @@ def _labelled(graph: FactorGraph, found: Found, lead: tuple[int, ...], end: int 
     stats = {name: a.reshape(*lead, *a.shape[1:]) for name, a in counts.items()}
     dims |= {name: [*rows, *(["position"] if name == "backtracks" else [])] for name in stats}
     posterior = {v.name: values.astype(v.dtype).reshape(*lead, *v.shape)}
-    kept = {name: stats[name] for name in ("failed", "valid", "length")}
+    kept = {name: stats[name] for name in (*exact, "failed", "valid", "length")}
     distinct = _distinct(codes[~found.failed])
     return to_arviz(posterior, dims, coords, kept, None, {**attrs, "distinct_strings": distinct}, guided_stats=stats)
 

@@ -1069,7 +1069,7 @@ class JointModel(Model):
             draws), the flip rate of each update and, under `temper`, the swap rate of each pair of
             betas. For a guided sampler `guided_stats` has `oracle_calls`, `verifier_calls`,
             `backtracks` by position, `length`, `valid` and `failed`. A failed string is -1 (0 for
-            spins) throughout.
+            spins) throughout. Beams have `log_prob`, the exact log p(string | prompt).
 
         Raises:
             GmlmError: for options that do not fit, a start of probability zero, or a block that is

@@ -161,7 +161,8 @@ AUTOREGRESSIVE = Form(
     ),
     "Cell by cell from the first to the last: beam search or draws, for networks with `causal = true` and for models of one `var` without "
     "a network, whose p(next cell | cells before) is exact. A search may miss the most probable string; `model.map` finds a most probable "
-    "configuration, together with the latents if there are any.",
+    "configuration, together with the latents if there are any. "
+    "There `log_prob` of beams is their exact log p.",
 )
 
 SAMPLERS = (

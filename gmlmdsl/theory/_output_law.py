@@ -160,7 +160,7 @@ def _prompt_codes(graph: FactorGraph, prompt: Any) -> Array:
 def _of_beams(graph: FactorGraph, beams: Beams, prompt: Array) -> OutputLaw:
     """Return the distribution of a search, which always ends with the same string."""
     string = graph.observed[0]
-    best = beams.strings(np.pad(prompt, (0, string.size - len(prompt)), constant_values=-1)[None].astype(np.int32))
+    best, _ = beams.strings(np.pad(prompt, (0, string.size - len(prompt)), constant_values=-1)[None].astype(np.int32))
     mass, failed = np.ones(int((~best.failed).sum())), float(best.failed.mean())
     return _labelled_law(graph, best.codes[~best.failed], mass, failed, (float(best.calls.mean()), 0.0, 1.0), beams.rules.end)
 

@@ -24,6 +24,7 @@ model tags {
 sampler two   = autoregressive(beam = 2)
 sampler wide  = autoregressive(beam = 300)
 sampler ends  = autoregressive(beam = 3, end = 1, length_penalty = 0.7)
+sampler far   = autoregressive(beam = 3, length_penalty = 0.7)
 sampler plain = autoregressive(beam = 3, end = 1, length_penalty = 0)
 """
 PARAMS = {"J": [[1.5, -0.4], [-0.9, 1.1]], "E": [[0.7, 0.3, -1.2], [-0.8, 0.5, 0.9]]}
@@ -65,7 +66,13 @@ def searched(
 
 @pytest.mark.parametrize(
     ("sampler", "options"),
-    [("two", {"beam": 2}), ("wide", {"beam": 300}), ("ends", {"beam": 3, "end": 1, "a": 0.7}), ("plain", {"beam": 3, "end": 1, "a": 0.0})],
+    [
+        ("two", {"beam": 2}),
+        ("wide", {"beam": 300}),
+        ("ends", {"beam": 3, "end": 1, "a": 0.7}),
+        ("plain", {"beam": 3, "end": 1, "a": 0.0}),
+        ("far", {"beam": 3, "a": 0.7}),
+    ],
 )
 @pytest.mark.parametrize("prompt", [(), (2,), (2, 0, 2)])
 def test_the_search_finds_what_a_search_of_lists_finds(
@@ -76,6 +83,9 @@ def test_the_search_finds_what_a_search_of_lists_finds(
     length = int(drawn["guided_stats"]["length"].values[0, 0, 0])
     assert (found[0] == found[1]).all()
     assert tuple(found[0, :length].tolist()) == searched(law, prompt=prompt, **options)
+    whole, own = (sum(p for s, p in law.items() if s[: len(start)] == start) for start in (prompt, tuple(found[0, :length].tolist())))
+    for group in ("guided_stats", "sample_stats"):
+        np.testing.assert_allclose(drawn[group]["log_prob"].values, np.log(own / whole), rtol=1e-5)
     output = gm.theory.output_law(tags, PARAMS, sampler=sampler, prompt=list(prompt))
     assert output.expected_runs == 1
     assert output.expected_calls == drawn["guided_stats"]["oracle_calls"].values[0, 0, 0] <= 300 * (5 - len(prompt))
@@ -91,6 +101,7 @@ def test_a_prompt_without_probability_has_no_string(tags: Any):
     with pytest.warns(gm.SamplingWarning, match=r"prompt\[1\] has a probability"):
         drawn = tags.sample(PARAMS, "two", prompt=[[2], [0, 1]])
     assert drawn["guided_stats"]["failed"].values.tolist() == [[[False, True]]]
+    assert np.isneginf(drawn["guided_stats"]["log_prob"].values).tolist() == [[[False, True]]]
 
 
 def test_an_oracle_of_ones_own_has_no_beams(tags: Any):

@@ -4,4 +4,4 @@ import sys
 
 from markdown_blocks import LABS
 
-sys.path.extend(str(LABS / name) for name in (".", "brackets", "testcases", "dyck", "topics", "decoding", "statements"))
+sys.path.extend(str(LABS / name) for name in (".", "brackets", "testcases", "dyck", "topics", "decoding", "statements", "reactions"))

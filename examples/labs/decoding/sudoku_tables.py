@@ -11,7 +11,7 @@ from gmlmdsl.report import _palette as palette
 
 Results = Mapping[str, Any]
 NORMAL = 1.96  # half the width of an interval at 95 %, in standard errors
-ALL = 28_200_960  # grids of 6 x 6
+ALL = {6: 28_200_960, 9: 6_670_903_752_021_072_936_960}  # grids of each side; of 9 x 9 by Felgenhauer and Jarvis 2005
 
 
 def tables(results: Results, size: Size) -> dict[str, str]:
@@ -64,8 +64,8 @@ def network_table(results: Results, size: Size) -> str:
         ["grids to learn from, different ones", f"{counts['grids']}, {counts['different']}"],
         ["bound of new grids, nats", spread(column(results, size, "nats"), 4)],
     ]
-    if size.side == 6:
-        rows.append([f"logarithm of the number of all grids, {ALL:,}", f"{np.log(ALL):.4g}"])
+    if size.side in ALL:
+        rows.append([f"logarithm of the number of all grids, {ALL[size.side]:,}", f"{np.log(float(ALL[size.side])):.4g}"])
     return markdown(["quantity", "value"], rows)
 
 

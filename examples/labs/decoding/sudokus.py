@@ -72,6 +72,16 @@ class Size:
         return self.tall * self.wide
 
     @property
+    def program(self) -> str:
+        """The file of the networks."""
+        return "solver"
+
+    def starts(self, model: gm.JointModel, rng: np.random.Generator) -> Array:
+        """The first grid of each chain, (chains, rows, columns): one grid under permutations of the numbers."""
+        del model
+        return np.stack([rng.permutation(self.side)[simple(self.tall, self.wide)] for _ in range(self.chains)])
+
+    @property
     def hidden(self) -> int:
         """Cells of a puzzle that are not given."""
         return self.side**2 - self.givens
@@ -92,10 +102,10 @@ def grid_model(tall: int, wide: int) -> gm.JointModel:
 
 
 @cache
-def solver(name: str, side: int, steps: int, width: int, layers: int) -> gm.ConditionalModel:
+def solver(name: str, side: int, steps: int, width: int, layers: int, program: str = "solver") -> gm.ConditionalModel:
     """The network or the list of small grids, with decoders of so many passes; all numbers of passes have the same parameters."""
     inputs = {"side": side, "passes": steps, "width": width, "layers": layers}
-    return gm.load(HERE / "solver.gmlm", allow_python=True, **inputs).model(name)  # type: ignore[return-value]
+    return gm.load(HERE / f"{program}.gmlm", allow_python=True, **inputs).model(name)  # type: ignore[return-value]
 
 
 def simple(tall: int, wide: int) -> Array:
@@ -106,10 +116,9 @@ def simple(tall: int, wide: int) -> Array:
 
 @cache
 def grids(size: Size, seed: int) -> Array:
-    """Grids of the chain of exchanges of `sudoku.gmlm`, (grids, cells); it begins with one grid under permutations of the numbers."""
+    """Grids of the chain of exchanges of `sudoku.gmlm`, (grids, cells); it begins with `size.starts`."""
     model, side = grid_model(size.tall, size.wide), size.side
-    rng = np.random.default_rng(seed)
-    starts = np.stack([rng.permutation(side)[simple(size.tall, size.wide)] for _ in range(size.chains)])
+    starts = size.starts(model, np.random.default_rng(seed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", gm.SamplingWarning)  # cells of one grid are exchangeable, and their diagnostics say nothing of it
         options = {"warmup": 20 * size.apart, "thin": size.apart, "init": starts, "progress": False}
@@ -181,7 +190,7 @@ def small_puzzles(size: Size) -> dict[str, Any]:
 
 
 def trained(size: Size, out: Path, seed: int) -> Any:
-    model = solver("learnt", size.side, 1, size.width, size.layers)
+    model = solver("learnt", size.side, 1, size.width, size.layers, size.program)
     return fitted(out / f"solver-{seed}.fit", model, grids(size, 1), "bound", seed, size.rate, size.steps, size.batch)
 
 
@@ -191,10 +200,10 @@ def measured(size: Size, out: Path, seed: int) -> dict[str, Any]:
     new = grids(replace(size, draws=FEW), 2)[:: max(1, size.chains * FEW // size.puzzles)][: size.puzzles]
     seen = set(map(bytes, grids(size, 1).astype(np.int8)))
     new = np.stack([row for row in new if bytes(row.astype(np.int8)) not in seen])
-    bound = solver("learnt", size.side, 1, size.width, size.layers).log_prob_bound(params, new, sampler="one", draws=64)
+    bound = solver("learnt", size.side, 1, size.width, size.layers, size.program).log_prob_bound(params, new, sampler="one", draws=64)
     found: dict[str, Any] = {"nats": rounded(-bound.values.mean()), "weights": weights_of(params), "puzzles": len(new)}
     for steps in passes(size):
-        model = solver("learnt", size.side, steps, size.width, size.layers)
+        model = solver("learnt", size.side, steps, size.width, size.layers, size.program)
         found[str(steps)] = {s: rounded(solved(model, params, s, rules, new, size.givens, size.decodes).mean()) for s in NAMES}
     return found
 
