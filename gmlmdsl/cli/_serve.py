@@ -29,6 +29,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from .._diagnostics import GmlmError, fail, unknown, whole_number
+from .._types import JsonObject
 from ..decode import SIZES
 from ..translation import Translation, TranslationOptions, Translator
 
@@ -302,7 +303,7 @@ def _request(body: Any, limits: Limits, translator: Translator) -> tuple[list[st
     return lines, Wish(replace(options, sampler=translator.sampler_named(options.sampler)), prefix)
 
 
-def _answer(lines: Sequence[Line], found: Sequence[Translation], cells: int) -> dict[str, Any]:
+def _answer(lines: Sequence[Line], found: Sequence[Translation], cells: int) -> JsonObject:
     """Return the body of an answer: a translation of each line, and warnings about long lines."""
     warnings, rows = [], []
     for number, (line, t) in enumerate(zip(lines, found, strict=True), 1):
@@ -324,7 +325,7 @@ def _exposition(batcher: Batcher) -> str:
     return "".join(f"{line}\n" for line in [*lines, *(f"{PREFIX}{name} {value}" for name, value in values.items())])
 
 
-def _description(translator: Translator, limits: Limits) -> dict[str, Any]:
+def _description(translator: Translator, limits: Limits) -> JsonObject:
     """Return the interface as an OpenAPI document."""
     text, number = {"type": "string"}, {"type": "number"}
     entries = {"lines": {"type": "array", "items": text, "maxItems": limits.lines}}
@@ -337,7 +338,7 @@ def _description(translator: Translator, limits: Limits) -> dict[str, Any]:
     answer["warnings"] = {"type": "array", "items": text}
     said = {"error": {"type": "object", "properties": {"code": text, "message": text, "help": text}}}
 
-    def content(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
+    def content(properties: JsonObject, **more: Any) -> JsonObject:
         return {"content": {"application/json": {"schema": {"type": "object", "properties": properties, **more}}}}
 
     reasons = {"400": "a fault of the request", "413": "more than the limits", "415": "not JSON", "503": "too much waits: try again"}

@@ -233,9 +233,7 @@ def pipeline(
     teacher_sampler: o.TeacherSampler = None,
     samplers: o.Samplers = None,
     raw: Annotated[bool, typer.Option("--raw/--no-raw", help="Whether a student is trained on the raw text too.")] = False,
-    warm: Annotated[
-        bool, typer.Option("--warm-start/--cold-start", help="Whether students start at the teacher's weights where they agree.")
-    ] = True,
+    warm: o.WarmStart = True,
     minutes: o.Minutes = None,
     stated: o.StudentSteps = None,
     teacher_steps: o.TeacherSteps = None,
@@ -276,18 +274,10 @@ def pipeline(
     student = Recipe(o.steps_beside(minutes, stated, teacher_steps), **data, **steps, **means, **looks)
     texts = Texts(tuple(text), tuple(validation or ()), tuple(test or ()), limit, test_limit, reverse)
     program = (file, inputs or [], arrays, allow_python)
-    made: dict[str, Any] = {"vocabulary": vocabulary, "languages": languages, "raw": raw, "warm": warm, "minutes": minutes}
+    made: dict[str, Any] = {"vocabulary": vocabulary, "languages": languages, "raw": raw, "warm": warm, "minutes": minutes, "seed": seed}
+    made |= {"sentences": sentences, "byte_fallback": byte_fallback, "learnt": learnt, "restart": restart}
     made |= {"teacher_sampler": teacher_sampler, "samplers": tuple(samplers or ()), "masks": tuple(masks or ())}
     teacher = replace(student, steps=teacher_steps or student.steps)
     with several(processes, coordinator, rank) as here:
-        request = PipelineRequest(
-            *program,
-            **made,
-            sentences=sentences,
-            seed=seed,
-            byte_fallback=byte_fallback,
-            learnt=learnt,
-            restart=restart,
-            mesh_axis=here.axis,
-        )
+        request = PipelineRequest(*program, **made, mesh_axis=here.axis)
         run_pipeline(request, teacher, student, texts, here.resumed(out, ("checkpoints", ".lock")))

@@ -93,6 +93,9 @@ VocabularyFile = Annotated[
 ByteFallback = Annotated[
     bool, typer.Option("--byte-fallback", help="Spell letters that the text does not have by their bytes; 256 pieces of the vocabulary.")
 ]
+WarmStart = Annotated[
+    bool, typer.Option("--warm-start/--cold-start", help="Whether students start at the teacher's weights where they agree.")
+]
 Restart = Annotated[bool, typer.Option("--restart", help="Begin anew, whatever the folder holds of an earlier run.")]
 Learnt = Annotated[
     Path | None, typer.Option("--learnt", metavar="PATH", help="The checkpoint of a learnt metric (COMET), on this machine.")

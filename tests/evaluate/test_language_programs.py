@@ -204,6 +204,7 @@ mask whole = everything(x)
 """
 
 
+@pytest.mark.filterwarnings("ignore:.* diverged:gmlmdsl.SamplingWarning")  # near a spread of 0
 def test_the_posterior_of_a_mean_and_a_spread_is_that_of_quadrature():
     """Groups of Bernoulli trials, their log odds summed out by Gauss and Hermite's rule on a grid of mean and spread."""
     counts, rows = np.array([2, 6, 10]), 12
