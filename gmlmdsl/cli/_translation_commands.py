@@ -273,11 +273,10 @@ def pipeline(
     looks: dict[str, Any] = {"evaluate_every": evaluate_every, "patience": patience, "save_every": save_every}
     student = Recipe(o.steps_beside(minutes, stated, teacher_steps), **data, **steps, **means, **looks)
     texts = Texts(tuple(text), tuple(validation or ()), tuple(test or ()), limit, test_limit, reverse)
-    program = (file, inputs or [], arrays, allow_python)
     made: dict[str, Any] = {"vocabulary": vocabulary, "languages": languages, "raw": raw, "warm": warm, "minutes": minutes, "seed": seed}
     made |= {"sentences": sentences, "byte_fallback": byte_fallback, "learnt": learnt, "restart": restart}
     made |= {"teacher_sampler": teacher_sampler, "samplers": tuple(samplers or ()), "masks": tuple(masks or ())}
     teacher = replace(student, steps=teacher_steps or student.steps)
     with several(processes, coordinator, rank) as here:
-        request = PipelineRequest(*program, **made, mesh_axis=here.axis)
+        request = PipelineRequest(file, inputs or [], arrays, allow_python, **made, mesh_axis=here.axis)
         run_pipeline(request, teacher, student, texts, here.resumed(out, ("checkpoints", ".lock")))
