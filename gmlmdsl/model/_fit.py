@@ -426,6 +426,9 @@ class Fit(FitRecord):
 
         If the fit comes from `simulated_errors`, S is simulated too.
 
+        If the draws are not calibrated and the estimate is a saddle or at the edge of a parameter's
+        range, no normal distribution is near. Then NUTS starts at random and adapts its scale.
+
         Args:
             draws: the number of draws per chain.
             chains: the number of chains; they start at draws of the normal approximation around the
