@@ -260,7 +260,7 @@ def test_without_the_prior_a_fit_is_drawn_from(chain: tuple[gm.Model, np.ndarray
     assert plain.posterior(chain[1], draws=7, chains=3, warmup=5, seed=11, weights=np.full(40, 2.0)) == "draws"
     ((fit, args, options),) = seen
     assert fit.mask == "single"
-    assert (args, options) == ((7, 3), {"seed": 11, "warmup": 5})
+    assert (args, options) == ((7, 3), {"seed": 11, "warmup": 5, "checkpoint": None})
     np.testing.assert_allclose(fit.params["h"], plain.fit(chain[1], weights=np.full(40, 2.0)).params["h"])
 
 
