@@ -68,7 +68,7 @@ def completed(context: Any) -> dict[str, object]:
         context: the text and the cursor, `IPython.core.completer.CompletionContext`.
     """
     lines = context.full_text.split("\n")
-    if not lines[0].startswith("%%gmlm") or context.cursor_line == 0:
+    if lines[0].split(maxsplit=1)[:1] != ["%%gmlm"] or context.cursor_line == 0:
         return {"completions": []}
     before = lines[context.cursor_line][: context.cursor_position]
     offset = len("\n".join([*lines[1 : context.cursor_line], before]))

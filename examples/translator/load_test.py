@@ -47,8 +47,8 @@ def status_of(address: str, line: str) -> int:
     try:
         connection.request("POST", "/translate", json.dumps({"lines": [line]}), {"Content-Type": "application/json"})
         answer = connection.getresponse()
-        body = json.loads(answer.read())
-        return answer.status if answer.status != 200 or len(body["translations"]) == 1 else 0
+        text = answer.read()
+        return answer.status if answer.status != 200 or len(json.loads(text)["translations"]) == 1 else 0
     except (OSError, ValueError, http.client.HTTPException):
         return 0
     finally:

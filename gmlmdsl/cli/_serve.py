@@ -24,7 +24,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
@@ -189,9 +189,9 @@ def service(translator: Translator, limits: Limits, hosts: Sequence[str] = ("*",
     batcher = Batcher(translator, limits)
 
     async def translate(request: Request) -> Response:
-        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise HTTPException(415, "the body must be JSON, with the header `Content-Type: application/json`")
-        texts, wish = _request(await _body(request, limits.size), limits, translator)
+        texts, wish = _request(await _body(request, limits), limits, translator)
         lines = batcher.add(texts, wish)
         try:
             found = await asyncio.wait_for(asyncio.gather(*(line.answer for line in lines)), limits.seconds)
@@ -237,8 +237,8 @@ def _timed(call: Callable[[Request], Any], metrics: defaultdict[str, float]) -> 
         seconds = time.perf_counter() - started
         metrics[f'requests_total{{status="{answer.status_code}"}}'] += 1
         metrics["request_seconds_sum"] += seconds
-        for most in (*(s for s in SECONDS if seconds <= s), "+Inf"):
-            metrics[f'request_seconds_bucket{{le="{most}"}}'] += 1
+        for most in (*SECONDS, float("inf")):
+            metrics[f'request_seconds_bucket{{le="{"+Inf" if most == float("inf") else most}"}}'] += seconds <= most
         metrics["request_seconds_count"] += 1
         return answer
 
@@ -256,19 +256,30 @@ def _refusal(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": {"message": f"internal error: {type(error).__name__}"}}, 500)
 
 
-async def _body(request: Request, most: int) -> Any:
+async def _body(request: Request, limits: Limits) -> Any:
     """Return the JSON value of a request.
 
     Raises:
-        HTTPException: 413 above the limit of bytes, 400 for a body that is not JSON.
+        HTTPException: 408 for a body that does not come in time, 413 above the limit of bytes, 400
+            for a body that ends early or is not JSON.
     """
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > most:
-            raise HTTPException(413, f"the body has more than {most:,} bytes", {"Connection": "close"})
+    data, most = bytearray(), limits.size
     try:
-        return json.loads(data)
+        async with asyncio.timeout(limits.seconds):
+            async for chunk in request.stream():
+                data += chunk
+                if len(data) > most:
+                    raise HTTPException(413, f"the body has more than {most:,} bytes", {"Connection": "close"})
+    except TimeoutError:
+        raise HTTPException(408, f"the body did not come within {limits.seconds:g} s", {"Connection": "close"}) from None
+    except ClientDisconnect:
+        raise HTTPException(400, "the connection ended before the body did") from None
+    try:
+        value = json.loads(data)
+        json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError:
+        raise HTTPException(400, "the body has half a surrogate pair, which is no text") from None
     except (ValueError, RecursionError) as error:
         raise HTTPException(400, f"the body is not JSON: {error}") from None
 
@@ -319,10 +330,13 @@ def _answer(lines: Sequence[Line], found: Sequence[Translation], cells: int) -> 
 def _exposition(batcher: Batcher) -> str:
     """Return the metrics in the text format of Prometheus."""
     now = {"waiting_source_tokens": batcher.tokens, "waiting_lines": len(batcher.waiting)}
-    kinds = [(name, "gauge") for name in now] + [(name, "counter") for name in sorted(batcher.metrics) if name.endswith("total")]
-    values = now | dict(sorted(batcher.metrics.items()))
-    lines = [f"# TYPE {PREFIX}{name} {kind}" for name, kind in [*kinds, ("requests_total", "counter"), ("request_seconds", "histogram")]]
-    return "".join(f"{line}\n" for line in [*lines, *(f"{PREFIX}{name} {value}" for name, value in values.items())])
+    families = {name: ("gauge", [f"{name} {value}"]) for name, value in now.items()}
+    for key, value in batcher.metrics.items():
+        name = key.partition("{")[0]
+        name, kind = ("request_seconds", "histogram") if name.startswith("request_seconds") else (name, "counter")
+        families.setdefault(name, (kind, []))[1].append(f"{key} {value}")
+    parts = (f"# TYPE {PREFIX}{name} {kind}\n" + "".join(f"{PREFIX}{row}\n" for row in rows) for name, (kind, rows) in families.items())
+    return "".join(parts)
 
 
 def _description(translator: Translator, limits: Limits) -> JsonObject:

@@ -5,6 +5,7 @@ Expensive modules are imported inside them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -158,6 +159,9 @@ def serve(
     need("starlette", "a server needs Starlette", '"gmlmdsl[serve]"')
     need("uvicorn", "a server needs uvicorn", '"gmlmdsl[serve]"')
     from ._serve import Limits
+
+    if not math.isfinite(seconds):
+        raise typer.BadParameter(f"{seconds} is not a number of seconds", param_hint="--seconds")
     from ._translation_show import run_serve
 
     how = {"sampler": sampler, "allow_python": allow_python, "rerank": rerank, "precision": precision, "shortlist": shortlist}

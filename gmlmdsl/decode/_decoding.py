@@ -195,7 +195,8 @@ class RowDecoder:
         if work.held.any() or work.codes is not None:
             held, codes = (np.repeat(a[:width, rows], lengths.shape[1], axis=1) for a in (work.held, work.values))
             starts = _starts(kernel, int(graph.sizes.max()), lengths, work, rows, held, codes, options.seed)
-            starts = starts if values is None else np.searchsorted(values, starts).astype(np.int32)
+            if values is not None:  # cells that a draft lacks were drawn among all codes
+                starts = np.where(np.isin(starts, values), np.searchsorted(values, starts), starts % len(values)).astype(np.int32)
         if kept is not None and kept.width == wide and np.array_equal(kept.rows, chosen):
             given = None, None, kept.states
         else:

@@ -175,6 +175,8 @@ class Contractions:
         if not held.any() or self.is_affordable():
             return held, codes
         found = with_forced(self.graph, held, codes)
+        if found is None and held[: self.graph.n_random].sum() > limits.MOST_CONFLICTING:
+            raise impossible(held)
         if found is None:
             raise contradiction(self.graph, held, lambda rest: with_forced(self.graph, rest, codes) is not None)
         return found

@@ -107,7 +107,7 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
     """
     started = time.perf_counter()
     host = lowered.graph
-    options = _verified_options(options)
+    options = verified_options(options)
     spread, folder = _spread(options), options.checkpoint
     options = dataclasses.replace(options, mesh_axis=None, checkpoint=None)
     weights = verified_rows(mask, codes, options)
@@ -230,7 +230,7 @@ def reopened(evidence: Evidence, params: Mapping[str, Array]) -> Objective:
     return make_objective(lowered.graph, mask, codes, weights, start, fixed, options).objective
 
 
-def _verified_options(options: FitOptions) -> FitOptions:
+def verified_options(options: FitOptions) -> FitOptions:
     verify_method(options)
     if options.impute is not None and not (isinstance(options.impute, int | np.bool_) and options.impute in (0, 1)):
         raise fail("E507", f"impute must be True, False or None, got {options.impute!r}")

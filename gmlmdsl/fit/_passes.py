@@ -13,14 +13,14 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail
 from .._progress import shows_progress, waiting
-from ..data import Pieces, bound_dataset, verified_weights
+from ..data import Pieces, bound_dataset, hash_of_arrays, verified_weights
 from ..derive import bounded_jit, on_device
-from ..evaluate import Missing, Objective, Sums, has_kinks, is_convex, log_prior, second_order, verify_bounded_priors
+from ..evaluate import Missing, Objective, Sums, has_kinks, is_convex, log_prior, masks_per_row, second_order, verify_bounded_priors
 from ..graph import Lowered
 from ..masks import AbstractMask
 from ._existence import Recession
 from ._few_rows import Inferred, Later, infer
-from ._fit import Estimate, start_of
+from ._fit import Estimate, start_of, verified_options, verified_rows
 from ._inference import curvature
 from ._long_fit import fit_identity, long_fit
 from ._minimise import infers, params_of
@@ -125,8 +125,10 @@ def fit_in_pieces(lowered: Lowered, mask: AbstractMask, pieces: Pieces, options:
     """
     began, host = time.perf_counter(), lowered.graph
     _verify(lowered, mask, options)
+    options = verified_options(options)
     weights = np.ones(pieces.count) if options.weights is None else verified_weights(options.weights, pieces.count)
     codes = codes_of(lowered, next(iter(pieces)), 0)
+    verified_rows(mask, codes, dataclasses.replace(options, weights=None))
     folder, options = options.checkpoint, dataclasses.replace(options, checkpoint=None, weights=None)
     with jax.enable_x64(True), waiting("fitting in passes", shows_progress(options.progress)):  # pyright: ignore[reportAttributeAccessIssue]
         start, fixed = start_of(host, options)
@@ -134,7 +136,10 @@ def fit_in_pieces(lowered: Lowered, mask: AbstractMask, pieces: Pieces, options:
         prepared = make_objective(host, mask, codes, weights[: codes.shape[1]], start, fixed, options)
         passes = Passes(lowered, pieces, weights, prepared.objective, start)
         colours = functools.cache(functools.partial(objective_colouring, prepared.objective))
-        with long_fit(folder, lambda: fit_identity(lowered, codes, weights, start, options)) as run:
+        if infers(prepared.objective, start) and colours() is None:
+            message = "`rows_at_once=` sums second derivatives of factors that are linear in the parameters, and these are not"
+            raise fail("E507", message, help="leave `rows_at_once=` out")
+        with long_fit(folder, lambda: fit_identity(lowered, _hashes(lowered, pieces), weights, start, options)) as run:
             at = _coordinates(prepared.objective, passes.first, colours)
 
             run.resumed()
@@ -149,6 +154,11 @@ def fit_in_pieces(lowered: Lowered, mask: AbstractMask, pieces: Pieces, options:
     return Estimate(evidence, arrays, inferred, outcome, value, prepared.use, fixed, is_convex(host), pieces.count, missing, seconds, rows)
 
 
+def _hashes(lowered: Lowered, pieces: Pieces) -> np.ndarray:
+    """Return the hash of the codes of each piece, in a pass of its own."""
+    return np.array([hash_of_arrays([codes_of(lowered, piece, 0)]) for piece in pieces])
+
+
 def _verify(lowered: Lowered, mask: AbstractMask, options: FitOptions) -> None:
     """Raise E507 for options and masks that need all rows at once.
 
@@ -157,6 +167,7 @@ def _verify(lowered: Lowered, mask: AbstractMask, options: FitOptions) -> None:
     """
     asked = {"optimizer=": options.optimizer, "method=": options.method, "impute=": options.impute, "mesh_axis=": options.mesh_axis}
     asked |= {"n_masks=": options.n_masks, 'gaps="ignore"': options.ignores, 'weights_are="counts"': options.weights_are != "importances"}
+    asked |= {"drawn masks": masks_per_row(mask, options.n_masks) is not None}
     asked |= {"given data": lowered.graph.given, "a mask that depends on rows": mask.varies}
     asked |= {"a prior with a kink": has_kinks(lowered.graph, tuple(options.fixed or ()))}
     found = next((what for what, value in asked.items() if value not in (None, False, ())), None)

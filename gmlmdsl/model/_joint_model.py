@@ -1318,6 +1318,8 @@ class JointModel(Model):
         """
         from ..posterior import Chains, SampledOptions, has_spikes, hierarchical_posterior, sample_posterior
 
+        if inclusion is not None and not has_spikes(self.graph):
+            raise fail("E507", "`inclusion=` is the prior of indicators, and no parameter has any", help="`~ spike_slab(1, 0.5)`, say")
         bound, rows = bound_dataset(self.lowered, x, missing, given)
         if self.graph.hyperpriors and not has_spikes(self.graph):
             name, lowered = self._mask(mask, bound)
@@ -1325,8 +1327,6 @@ class JointModel(Model):
             evidence = Evidence(bound, lowered, rows.codes, options)
             return hierarchical_posterior(evidence, Chains(draws, chains, warmup, seed), self._meta(0), checkpoint)
         if not has_spikes(self.graph):
-            if inclusion is not None:
-                raise fail("E507", "`inclusion=` is the prior of indicators, and no parameter has any", help="`~ spike_slab(1, 0.5)`, say")
             fit = self.fit(x, mask, seed, weights=weights, missing=missing, given=given, impute=False, gaps=gaps)
             return fit.posterior(draws, chains, seed=seed, warmup=warmup, checkpoint=checkpoint)
         name, lowered = self._mask(mask, bound)

@@ -310,8 +310,8 @@ def _serves_two(group: FactorGroup, reduction: _Reduction, limits: Limits, most_
 
     def is_log(node: Node) -> bool:
         match node:
-            case Apply("log", (inner,)):
-                return _is_affine(inner, add) and within(inner)
+            case Apply("log", (inner,)):  # the chain reads the factor at products of 0 and of 1
+                return _is_affine(inner, add) and all(within(_at_product(inner, add, value)) for value in (0.0, 1.0))
             case If(test, yes, no):
                 return add not in nodes_in(test) and is_log(yes) and is_log(no)
             case Apply("+", parts):
@@ -319,6 +319,10 @@ def _serves_two(group: FactorGroup, reduction: _Reduction, limits: Limits, most_
         return add not in nodes_in(node)
 
     return add.operator == "*" and group.kind != "require" and within(add.body, 1.0) and is_log(group.root)
+
+
+def _at_product(node: Node, add: Node, value: float) -> Node:
+    return mapped(node, lambda n: Constant(value) if n == add else n)
 
 
 def _is_affine(node: Node, add: Node) -> bool:

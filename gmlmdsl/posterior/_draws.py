@@ -46,6 +46,10 @@ FEWEST = 1e-9
 # standard deviation of a coordinate of a bounded parameter, above which the estimate is at the edge: the
 # logarithm of a positive parameter then varies by more than e^3
 WIDEST = 3.0
+# number of random starts of a chain, of which the first with a finite density is taken
+STARTS = 32
+# typical number of gradients of a draw where the warm-up adapts the scale
+ADAPTED_STEPS = 64
 
 
 @dataclass(frozen=True)
@@ -171,6 +175,9 @@ def task_of(fit: FitRecord, evidence: Evidence, calibrate: str | None) -> Task:
     likelihood = likelihood_of_rows(evidence, params)
     found, words = calibrated(Source(evidence, fit.meta, lambda: fit.model, fit.params, _simulation(fit, calibrate)), calibrate)
     start, scale = _normal(fit, likelihood, params)
+    if scale is None and found is not None:
+        message = "an estimate is at the edge of its parameter's range, where no calibration holds"
+        raise fail("E554", message, help="give it a prior away from the edge; or `calibrate=None`")
     if found is not None and calibrate == OPEN_FACED:
         return Task(likelihood, likelihood, start, scale, found.inverse(on_device(start)), words)
     target = likelihood if found is None else dataclasses.replace(likelihood, calibration=found)
@@ -214,14 +221,14 @@ def _simulation(fit: FitRecord, calibrate: str | None) -> How | None:
     return How(simulated["draws"], **how)
 
 
-def _verify_cost(likelihood: Likelihood, how: Chains) -> None:
-    """Raise E601 if the draws take an hour or more, or more memory than the budget.
+def _verify_cost(likelihood: Likelihood, how: Chains, steps: int) -> None:
+    """Raise E601 if the draws, of so many gradients each, take an hour or more, or more memory than the budget.
 
     Raises:
         GmlmError: E601 with the figure.
     """
     objective, total = likelihood.objective, min(how.chains * (how.draws + how.warmup), UNCOUNTED)
-    operations = STEPS * total * likelihood.cost
+    operations = steps * total * likelihood.cost
     memory = 8.0 * min(how.chains * how.draws, UNCOUNTED) * (likelihood.rows + objective.codes.shape[1])
     if operations > MOST_OPERATIONS or memory > BUDGET.bytes:
         message = (
@@ -267,14 +274,14 @@ def _draws_of(
     task: Task, evidence: Evidence, meta: JsonObject, params: Mapping[str, Any], how: Chains, calibrate: str | None, checkpoint: object
 ) -> Draws:
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
-        _verify_cost(task.likelihood, how)
+        _verify_cost(task.likelihood, how, ADAPTED_STEPS if task.scale is None else STEPS)
         options = {**dataclasses.asdict(how), "calibrate": calibrate}
         target = jax.tree.leaves((task.target, task.start, task.scale))
         with long_fit(checkpoint, lambda: evidence_identity(evidence, params, options, target)) as saved:
             vectors, stats = _drawn(task.target, task.start, task.scale, how, saved)
         draws, pointwise = _told(task.likelihood, task.moved(vectors))
     _announce(stats["diverging"])
-    return _labelled(evidence, meta, draws, stats, {task.rows: pointwise}, task.words)
+    return _labelled(evidence, meta | {"seed": how.seed, "warmup": how.warmup}, draws, stats, {task.rows: pointwise}, task.words)
 
 
 def _drawn(likelihood: Likelihood, start: Array, scale: Array | None, how: Chains, saved: LongFit) -> tuple[Array, dict[str, Array]]:
@@ -304,7 +311,9 @@ def begun(likelihood: Likelihood, scale: jax.Array | None, start: jax.Array, key
     def one(key: jax.Array) -> PyTree:
         first, rest = jax.random.split(key)
         if scale is None:
-            step = jax.random.uniform(first, start.shape, start.dtype, -2, 2)
+            steps = jax.random.uniform(first, (STARTS, *start.shape), start.dtype, -2, 2)
+            energy, slope = jax.lax.map(jax.value_and_grad(potential(likelihood)), start + steps)
+            step = steps[jnp.argmax(jnp.isfinite(energy) & jnp.isfinite(slope).all(axis=1))]
         else:
             step = jnp.linalg.cholesky(scale) @ jax.random.normal(first, start.shape, start.dtype)
         return _kernel(likelihood, scale).init(rest, warmup, start + step, (), {})
@@ -409,6 +418,8 @@ def _labelled(
         "inference": "NUTS",
         "mask": meta["mask_use"],
         "calibration": calibration,
+        "seed": meta["seed"],
+        "warmup": meta["warmup"],
     }
     by_row: dict[str, Any] = {kind: {name: values} for kind, values in pointwise.items()}
     return to_arviz(draws, dims, coords, stats, observed, attrs, **by_row)

@@ -84,7 +84,7 @@ def _table(path: Path) -> list[Pair]:
 
 
 def _units(path: Path) -> list[Pair]:
-    """Return the pairs of a TMX file; a unit without one of the languages has an empty side."""
+    """Return the pairs of a TMX file, without units that lack a language; of two variants of one, the first counts."""
     first, units, found = "", [], {}
     with reading(path), opened_text(path) as file:
         try:
@@ -92,18 +92,21 @@ def _units(path: Path) -> list[Pair]:
                 if _name(node) == "header":
                     first = _language(node.get("srclang", ""))
                 elif _name(node) == "tu":
-                    texts = {_language(v.get(XML_LANG) or v.get("lang", "")): _segment(v) for v in node if _name(v) == "tuv"}
+                    texts: dict[str, str] = {}
+                    for v in node:
+                        if _name(v) == "tuv":
+                            texts.setdefault(_language(v.get(XML_LANG) or v.get("lang", "")), _segment(v))
                     units.append(texts)
                     found |= dict.fromkeys(texts)
                     node.clear()
-        except ElementTree.ParseError as error:
+        except (ElementTree.ParseError, LookupError, RecursionError) as error:
             raise fail(
                 "E574", f"{path} is not a TMX file: {error}", help="TMX is XML of units `<tu>` with a `<tuv>` of each language"
             ) from None
     if len(found) != 2:
         raise fail("E574", f"{path} has {counted(len(found), 'language')}, not two: {listed(list(found))}", help="keep two of them")
     source, target = sorted(found, key=lambda language: language != first)
-    return [(u.get(source, ""), u.get(target, "")) for u in units]
+    return [(u[source], u[target]) for u in units if u.get(source) and u.get(target)]
 
 
 def _name(node: ElementTree.Element) -> str:

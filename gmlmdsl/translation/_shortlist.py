@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._diagnostics import fail, whole_number
+from ..files import kinds_of_damage
 from ._vocabulary import END
+
+MOST_BYTES = 1 << 26  # of a shortlist in a bundle
 
 if TYPE_CHECKING:
     from ._vocabulary import Vocabulary
@@ -56,7 +59,11 @@ class Shortlist:
         Raises:
             GmlmError: E505 without a pair of sentences that are not empty.
         """
-        n, q = whole_number("likely", n, 1), vocabulary.size
+        q = vocabulary.size
+        n = min(whole_number("likely", n, 1), q)
+        if 4 * q * (n + 1) > MOST_BYTES:
+            message = f"a shortlist of {n:,} tokens for each of {q:,} is too large for a bundle"
+            raise fail("E507", message, help=f"take {MOST_BYTES // (4 * q) - 1:,} or fewer (`--likely`)")
         sides = zip(*(vocabulary.encode([pair[k] for pair in pairs]) for k in (0, 1)), strict=True)
         rows = [(s[:-1], t[:-1]) for s, t in sides if len(s) > 1 and len(t) > 1]
         if not rows:
@@ -115,9 +122,9 @@ class Shortlist:
         """
         try:
             table = np.load(io.BytesIO(data), allow_pickle=False)
-        except (ValueError, OSError, EOFError):
+        except kinds_of_damage():
             raise fail("E575", "the bundle's shortlist is no array") from None
-        whole = isinstance(table, np.ndarray) and table.dtype == np.int32 and table.ndim == 2 and len(table) == size
+        whole = isinstance(table, np.ndarray) and table.dtype == np.int32 and table.ndim == 2 and len(table) == size and table.shape[1] > 0
         if not whole or table.min() < -1 or table.max() >= size or not np.array_equal(np.sort(table[:, 0]), np.arange(size)):
             raise fail("E575", f"the bundle's shortlist is not a table of the {size} codes of its vocabulary")
         return cls(table[:, 0], table[:, 1:])

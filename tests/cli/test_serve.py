@@ -157,6 +157,28 @@ def test_metrics_count_what_was_answered(translator: gm.Translator):
     assert status == 200 and float(found["gmlm_lines_total"]) == 3 and float(found['gmlm_requests_total{status="200"}']) == 2
     assert float(found['gmlm_requests_total{status="413"}']) == 1 and float(found["gmlm_waiting_source_tokens"]) == 0
     assert float(found['gmlm_request_seconds_bucket{le="+Inf"}']) == float(found["gmlm_request_seconds_count"]) == 3
+    # Each family stands together below its type, as Prometheus reads them; buckets grow.
+    rows = text.splitlines()
+    at = rows.index("# TYPE gmlm_request_seconds histogram")
+    family = [row for row in rows[at + 1 :] if row.startswith("gmlm_request_seconds")]
+    assert family == rows[at + 1 : at + 1 + len(family)] and not any(row.startswith("gmlm_request_seconds") for row in rows[:at])
+    counts = [float(row.rsplit(" ", 1)[1]) for row in family if "bucket" in row]
+    assert counts == sorted(counts) and len(counts) == len(_serve.SECONDS) + 1
+
+
+def test_bodies_that_do_not_come_or_are_no_text(translator: gm.Translator):
+    with served(translator, Limits(seconds=0.5)) as address:
+        host, _, port = address.partition(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=10)
+        connection.putrequest("POST", "/translate")
+        for header in ("Content-Type: application/json", "Content-Length: 10"):
+            connection.putheader(*header.split(": "))
+        connection.endheaders()
+        assert connection.getresponse().status == 408
+        connection.close()
+        for body in (b'{"\\ud800": 1}', b'{"lines": ["one"], "sampler": "\\ud800"}'):
+            status, found = asked(address, body)
+            assert status == 400 and "half a surrogate" in found["error"]["message"]
 
 
 class Held:

@@ -135,3 +135,18 @@ def test_gates_that_differ_in_a_number_only():
     model = gm.parse(text, most=np.array([2.0, 3.0, 3.0]), w=w).model()
     ways = [1 + 16 + 120, 1 + 16 + 120 + 560, 1 + 8 + (28 + 8) + (56 + 64)]
     assert float(model.log_partition({})) == pytest.approx(sum(map(math.log, ways)), abs=1e-9)
+
+
+def test_a_product_less_a_number_is_summed_where_it_is_positive():
+    """The chain of two values reads the factor at products of 0 and of 1, and it is negative at 0 here."""
+    n, c = 18, 1e-6
+    text = f"""
+model m {{
+  var x[i in range({n})] : bit
+  var y : bit
+  factor log(prod(0.5 + (0.4 + 0.0001 * i * i) * x[i] for i in range({n})) - {c}) + 0.3 * y
+}}
+"""
+    sums = np.prod([1.0 + 0.4 + 0.0001 * i * i for i in range(n)]) - c * 2**n
+    found = float(gm.parse(text).model().log_partition({}))
+    np.testing.assert_allclose(found, np.log(sums) + np.log1p(np.exp(0.3)), rtol=1e-6)

@@ -103,6 +103,9 @@ def test_a_fit_in_passes_goes_on(model, rows, tmp_path: Path, monkeypatch: pytes
             model.fit(**how, checkpoint=tmp_path / "run")
     with pytest.raises(gm.GmlmError, match=r"E752[\s\S]*these differ"):
         model.fit(**how | {"x": {k: v[:400] for k, v in rows.items()}}, checkpoint=tmp_path / "run")
+    later = {k: np.concatenate([v[:100], v[:99:-1]]) for k, v in rows.items()}  # the same first piece, other pieces
+    with pytest.raises(gm.GmlmError, match=r"E752[\s\S]*these differ"):
+        model.fit(**how | {"x": later}, checkpoint=tmp_path / "run")
     both = _passes.Passes.both
     monkeypatch.setattr(_passes.Passes, "both", lambda *a: passes.append(1) or both(*a))
     found = model.fit(**how, checkpoint=tmp_path / "run")
@@ -154,7 +157,21 @@ def test_what_needs_all_rows_is_refused(model, rows, name: str):
         model.fit(**{"x": rows, "mask": "single", "rows_at_once": 100} | REFUSED[name])
 
 
+def test_masks_that_would_be_drawn_and_models_without_summed_curvature_are_refused():
+    x = np.random.default_rng(0).integers(0, 2, (200, 30))
+    many = "model m { var x[i in range(30)] : bit  param h ~ normal(0, 1)  factor h * x[i] for i in range(30) }\n"
+    many += "mask e { each x[i] for i in range(30) rate 0.3 }"
+    with pytest.raises(gm.GmlmError, match=r"E507[\s\S]*drawn masks"):
+        gm.parse(many).model().fit(x, rows_at_once=70)
+    curved = LETTERS.replace("factor h[i]", "factor tanh(h[i])")
+    with pytest.raises(gm.GmlmError, match=r"E507[\s\S]*linear in the parameters"):
+        gm.parse(curved).model().fit(2 * x[:, :3] - 1, "single", rows_at_once=70)
+
+
 def test_mistakes(model, rows, tmp_path: Path):
+    for options in ({"max_steps": -1}, {"max_steps": "x"}, {"batch_size": 5}):
+        with pytest.raises(gm.GmlmError, match="E507"):
+            model.fit(rows, "single", rows_at_once=100, **options)
     for number in (0, 1.5, "many"):
         with pytest.raises(gm.GmlmError, match="E507"):
             model.fit(rows, "single", rows_at_once=number)

@@ -56,3 +56,20 @@ def test_a_pseudo_posterior_at_the_edge_is_not_calibrated_in_silence():
     assert 0 < draws.mean() < 1
     with pytest.raises(gm.GmlmError, match="no minimiser to calibrate at"):
         fit.posterior(10, 1)
+
+
+def test_chains_of_a_hierarchical_prior_start_where_the_density_is_finite():
+    text = """
+model steps {
+  var x[i in range(3)] : bit
+  param mu ~ normal(0, 1)
+  param tau ~ half_normal(1)
+  param h[i in range(3)] ~ normal(mu, tau)
+  factor log(1.5 - h[i]) * x[i] for i in range(3)
+}
+mask whole = everything(x)
+"""
+    x = np.random.default_rng(0).integers(0, 2, (40, 3))
+    found = groups_of(gm.parse(text).model().posterior(x, "whole", draws=100, chains=8, warmup=150, seed=1))
+    assert np.isfinite(found["sample_stats"]["lp"].values).all()
+    assert (found["posterior"]["h"].values.std(axis=1) > 0.01).all()

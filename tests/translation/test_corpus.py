@@ -168,7 +168,7 @@ TMX = """<?xml version="1.0"?>
 
 
 def test_a_translation_memory_is_pairs_from_its_source_language(tmp_path: Path):
-    wanted = [("A nice day & night.", "Ein schöner Tag."), ("alone", "")]
+    wanted = [("A nice day & night.", "Ein schöner Tag.")]  # "alone" lacks a side
     assert read_pairs(write(tmp_path / "a.tmx", TMX)) == wanted
     assert read_pairs(write(tmp_path / "a.tmx.gz", gzip.compress(TMX.encode()))) == wanted
     named = TMX.replace("<tmx ", '<tmx xmlns="http://www.lisa.org/tmx14" ').replace("EN-us", "*all*")
@@ -181,6 +181,14 @@ def test_a_translation_memory_is_pairs_from_its_source_language(tmp_path: Path):
     refused("E574", lambda: read_pairs(write(tmp_path / "e.tmx", bomb)), "e.tmx is not a TMX file")
     outer = TMX.replace('SYSTEM "tmx14.dtd"', '[<!ENTITY x SYSTEM "file:///etc/hostname">]').replace("alone", "&x;")
     refused("E574", lambda: read_pairs(write(tmp_path / "f.tmx", outer)), "undefined entity")
+    strange = TMX.replace('version="1.0"?', 'version="1.0" encoding="x-none"?')
+    refused("E574", lambda: read_pairs(write(tmp_path / "g.tmx", strange)), "g.tmx is not a TMX file")
+    deep = TMX.replace("alone", "<hi>" * 3000 + "alone" + "</hi>" * 3000)
+    refused("E574", lambda: read_pairs(write(tmp_path / "h.tmx", deep)), "h.tmx is not a TMX file")
+    twice = TMX.replace(
+        '<tuv lang="en"><seg>alone', '<tuv lang="de"><seg>da</seg></tuv><tuv lang="en-US"><seg>here</seg></tuv><tuv lang="en-GB"><seg>there'
+    )
+    assert read_pairs(write(tmp_path / "i.tmx", twice)) == [*wanted, ("here", "da")]
 
 
 def test_a_table_is_pairs_of_its_two_columns(tmp_path: Path):
