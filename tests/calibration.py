@@ -1,6 +1,6 @@
 """Simulation-based calibration of posteriors: six models under four masks.
 
-    PYTHONPATH=. python tests/calibration.py [--replications 500] [--only ring hidden ..] [--page docs/reference/calibration.md]
+    PYTHONPATH=. python tests/calibration.py [--replications 500] [--only ring hidden ..] [--masks whole ..]
 
 Talts, Betancourt, Simpson, Vehtari and Gelman (2018): parameters are drawn from the prior and rows from the model at these parameters.
 The rank of each true parameter among draws of its posterior is uniform if the posterior is exact. Further ranked quantities are the
@@ -15,11 +15,10 @@ so that a run that was stopped goes on.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ import jax
 import numpy as np
 from cases import Case, case
 from chi_square import p_value
+from events import programs, traced_or_compiled
 
 import gmlmdsl as gm
 from gmlmdsl.sample import groups_of
@@ -233,22 +233,6 @@ def data_set(model: Model, known: Case, params: dict[str, np.ndarray], rng: np.r
     return rows, np.append(np.zeros(len(every)), np.ones(model.rows))
 
 
-@contextlib.contextmanager
-def compilations() -> Iterator[list[str]]:
-    """The programs that are compiled meanwhile."""
-    compiled: list[str] = []
-
-    def listen(event: str, _: float, **more: Any) -> None:
-        if "backend_compile" in event:
-            compiled.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        yield compiled
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
-
-
 def entries(draws: Any, names: list[str]) -> np.ndarray:
     """Parameters by name as one array, shape (draws, entries)."""
     return np.concatenate([np.asarray(draws[n], float).reshape(len(draws[n]), -1) for n in names], axis=1)
@@ -264,7 +248,7 @@ def ranks_of(model: Model, mask: str, replications: int, seed: int) -> Ranks:
     Every replication has a random stream of its own, so that more of them continue fewer.
     """
     known, found, diverged = model.case, [], []
-    with warnings.catch_warnings(), compilations() as compiled:
+    with warnings.catch_warnings(), traced_or_compiled() as compiled:
         warnings.simplefilter("ignore", gm.GmlmWarning)
         warnings.simplefilter("ignore", gm.SamplingWarning)
         for r in range(replications):
@@ -294,11 +278,11 @@ def ranks_of(model: Model, mask: str, replications: int, seed: int) -> Ranks:
             ties = rng.random(draws.shape) < rng.random(true.shape)
             found.append(((draws < true) | ((draws == true) & ties)).sum(axis=0).tolist())
         seconds = time.perf_counter() - began
-    return Ranks(model.name, mask, quantities, found, seconds, len(compiled), float(np.mean(diverged)))
+    return Ranks(model.name, mask, quantities, found, seconds, programs(compiled), float(np.mean(diverged)))
 
 
 def main() -> None:
-    """Run what is missing, and write the page."""
+    """Run what is missing, and print a line for each model under each mask."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replications", type=int, default=500)
     parser.add_argument("--only", nargs="*", default=[m.name for m in MODELS])

@@ -152,7 +152,8 @@ def reduced(network: N, precision: str) -> N:
     """Return the network with matrices of a precision: "float32", "bfloat16" or "int8".
 
     The matrices of self- and cross-attention, of feed-forward layers and of logits are reduced. With
-    "int8", those of fewer than 32,768 entries are not, because they would be multiplied more slowly.
+    "int8", those of layers with fewer than 32,768 entries are not, because they would be multiplied
+    more slowly.
     Lookups of embeddings, the weights of positional attention and the length head are not.
 
     Args:

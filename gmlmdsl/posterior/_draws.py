@@ -92,9 +92,9 @@ def posterior(
     evidence = evidence_of(fit, x, None, missing, given=given)
     if rows_only:
         _verify_likelihood(evidence)
-    at_saddle = fit.status.code == "not-converged" and (calibrate is None or is_likelihood(evidence))
-    verify_minimum(fit, "a posterior", not at_saddle)
-    if fit.status.undetermined.any():
+    no_mode = fit.status.code == "not-converged" and (calibrate is None or is_likelihood(evidence))
+    verify_minimum(fit, "a posterior", not no_mode)
+    if _is_improper(fit):
         message = "neither data nor prior determine some direction of the parameters: the posterior cannot be normalised"
         raise fail("E552", message, help="give them a prior, or fix a `gauge`")
     fit.covariance  # noqa: B018 - raises if the curvature would be too large
@@ -184,6 +184,13 @@ def task_of(fit: FitRecord, evidence: Evidence, calibrate: str | None) -> Task:
     return Task(likelihood, target, start, scale, None, words)
 
 
+def _is_improper(fit: FitRecord) -> bool:
+    """Return whether neither the data nor a prior determines some entry; every prior is a proper density."""
+    starts = np.cumsum([0, *(p.size for p in fit.graph.parameters)])
+    parts = zip(fit.graph.parameters, starts, strict=False)
+    return any(p.prior is None and fit.status.undetermined[at : at + p.size].any() for p, at in parts)
+
+
 def _verified(how: Chains) -> Chains:
     verified_seed(how.seed)
     return Chains(
@@ -243,7 +250,8 @@ def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]
 
     It consists of the estimate's coordinates and their covariance.
     An entry that a laplace prior holds at its centre has the variance that the rows determine.
-    The covariance is None if the estimate is a saddle or at the edge of a parameter's range.
+    The covariance is None if the estimate is at the edge of a parameter's range, or if the curvature
+    there is not positive and the priors are proper.
 
     Raises:
         GmlmError: E552 if the curvature is not positive in every direction.
@@ -251,7 +259,7 @@ def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]
     graph, sites = fit.graph, likelihood.sites
     fixed = frozenset(likelihood.objective.frame.fixed)
     start = np.asarray(coordinates(sites, params))
-    if fit.status.code == "not-converged" or not np.isfinite(start).all():
+    if not np.isfinite(start).all():
         return np.zeros_like(start), None
     laplace = fit.determined.get("laplace")
     if laplace is None or at_kinks(graph, tuple(fixed), params).any():
@@ -261,7 +269,10 @@ def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]
     inverse = np.linalg.pinv(jacobian(graph, sites, params, basis))
     covariance = inverse @ basis.T @ laplace @ basis @ inverse.T
     values = np.linalg.eigvalsh(covariance)
-    if values.size and not values.min() > FEWEST**2 * values.max():
+    is_positive = not values.size or values.min() > FEWEST**2 * values.max()
+    if not is_positive and all(p.prior is not None for p in graph.parameters if p.name not in fixed):
+        return np.zeros_like(start), None
+    if not is_positive:
         message = "the normal approximation of the posterior needs a curvature that is positive in every direction, and here it is not"
         raise fail("E552", message, help="give the parameters a prior, or fit from another start with `init=`")
     bounded = np.concatenate([np.full(s.size, s.is_bounded) for s in sites] or [np.zeros(0, bool)])
@@ -288,6 +299,9 @@ def _drawn(likelihood: Likelihood, start: Array, scale: Array | None, how: Chain
     """Return draws in coordinates, shape (chains, draws, size), with the statistics of each."""
     target = likelihood.of_any_rows, None if scale is None else on_device(scale)
     state = begun(*target, on_device(start), random_key(how.seed), how.chains, how.warmup)
+    if not np.isfinite(np.asarray(state.potential_energy)).all():
+        message = "a chain of the posterior has no start where its density is finite"
+        raise fail("E509", message, help="look for a factor that is undefined at some parameters, such as the log of a negative number")
     vectors, *told = in_strides(lambda state, _: walked(*target, state, how.warmup), state, how.warmup, how.draws, saved)
     return vectors, dict(zip(("lp", "diverging", "n_steps", "acceptance_rate"), told, strict=True))
 

@@ -23,6 +23,7 @@ from ._corpus import read_lines, read_pairs
 from ._dependency import dependency
 from ._distiller import choose_students
 from ._evaluate import evaluate
+from ._kept_stages import file_hash
 from ._latency import latency
 from ._rerank import RERANKED, Reranked, candidate_count
 from ._translator_file import write_translator
@@ -102,7 +103,7 @@ def evaluate_one(p: PipelineStages, name: str, way: str) -> None:
         "seed": p.o.seed,
         "format": FORMAT,
     }
-    inputs |= {} if p.o.learnt is None else {"learnt": str(p.o.learnt)}
+    inputs |= {} if p.o.learnt is None else {"learnt": file_hash(p.o.learnt) if p.o.learnt.is_file() else str(p.o.learnt)}
     output = f"evaluation/{name}.{way}.txt"
 
     def make(_: str) -> JsonObject:

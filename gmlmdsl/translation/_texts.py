@@ -37,7 +37,7 @@ def without_overlap(found: Mapping[str, Pairs]) -> tuple[dict[str, Pairs], int]:
 class Texts:
     """The parallel text of a run.
 
-    Each part is one .tsv file or two files. `read` holds an empty part out of the training text.
+    Each part is one file with both languages, or two files. `read` holds an empty part out of the training text.
 
     Attributes:
         train: the files of the training text.
@@ -95,6 +95,6 @@ class Texts:
 
     def _pairs(self, paths: tuple[Path, ...]) -> Pairs:
         if len(paths) not in (1, 2):
-            raise fail("E584", f"a parallel text is one .tsv file or two files, and there are {len(paths)}")
+            raise fail("E584", f"a parallel text is one file with both languages or two files, and there are {len(paths)}")
         pairs = read_pairs(*paths)
         return [(t, s) for s, t in pairs] if self.reverse else pairs

@@ -10,11 +10,9 @@ no Monte Carlo error but that of the data sets; draws are held to the same quadr
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -25,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from events import programs, traced_or_compiled
 
 import gmlmdsl as gm
 from gmlmdsl.assess import evidence_of
@@ -204,22 +203,6 @@ def ranks(data_sets: int = RANKS) -> np.ndarray:
     return found
 
 
-@contextlib.contextmanager
-def compilations() -> Iterator[list[str]]:
-    """The programs that are compiled meanwhile."""
-    compiled: list[str] = []
-
-    def listen(event: str, _: float, **more: Any) -> None:
-        if "backend_compile" in event:
-            compiled.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        yield compiled
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
-
-
 def chi_square(found: np.ndarray) -> np.ndarray:
     """Of ranks against the uniform law, for each parameter, with 19 degrees of freedom."""
     counts = np.stack([np.bincount(r * BINS // (DRAWS + 1), minlength=BINS) for r in found.T])
@@ -232,9 +215,9 @@ def chi_square(found: np.ndarray) -> np.ndarray:
 def test_calibrated_intervals_cover(calibrate: str):
     """Nothing is compiled after the first data sets but the quadrature."""
     tasks(calibrate, 2)
-    with compilations() as compiled:
+    with traced_or_compiled() as compiled:
         tasks(calibrate, DATA_SETS)
-    assert not compiled
+    assert not programs(compiled)
     found = measure(calibrate)
     print(found)
     assert np.abs(found.coverage - PROBABILITY).max() <= 0.02
@@ -265,9 +248,9 @@ def test_draws_have_the_quantiles_of_the_quadrature(calibrate: str | None):
 def test_the_posterior_of_the_likelihood_passes_simulation_based_calibration():
     """Ranks are uniform: chi-square of 20 bins below its 99.95 % point, 45.97, of both parameters; nothing is compiled after the first."""
     ranks(2)
-    with compilations() as compiled:
+    with traced_or_compiled() as compiled:
         found = ranks()
-    assert not compiled
+    assert not programs(compiled)
     assert (chi_square(found) < 45.97).all(), chi_square(found)
 
 
