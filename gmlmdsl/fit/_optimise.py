@@ -85,6 +85,11 @@ class Scaled(eqx.Module):
         return self.objective(self.free(z))
 
     @property
+    def size(self) -> int:
+        """The number of entries of z."""
+        return sum(np.size(v) for v in jax.tree.leaves(self.origin)) if self.matrix is None else self.matrix.shape[1]
+
+    @property
     def has_single(self) -> bool:
         """Whether a first pass in float32 is worth its compilation."""
         return self.objective.products >= MANY and bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
@@ -153,16 +158,14 @@ def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE, 
 
     Reference: Liu and Nocedal 1989; Nocedal and Wright 2006, algorithms 3.1 and 7.4.
     """
-    sizes = [np.size(v) for v in jax.tree.leaves(scaled.origin)]
-    size = sum(sizes) if scaled.matrix is None else scaled.matrix.shape[1]
     limit = MOST_STEPS if most_steps is None else most_steps
     room = max(limit, MOST_STEPS)  # the same for most fits, which share one compilation
     host = scaled.objective.frame.host
     if run is None or not run.saves:
-        found = _lbfgs(scaled, np.zeros(size), np.asarray(limit), np.asarray(tolerance), room, scaled.has_single)
+        found = _lbfgs(scaled, np.zeros(scaled.size), np.asarray(limit), np.asarray(tolerance), room, scaled.has_single)
     else:
         like = _End(jax.tree.map(jnp.asarray, scaled.origin), {p.name: 0 for p in host.parameters}, *[0] * 5)  # pyright: ignore[reportArgumentType]
-        found = run.part(lambda begun, reached: _in_pieces(scaled, size, limit, tolerance, room, run, begun, reached), like)
+        found = run.part(lambda begun, reached: _in_pieces(scaled, limit, tolerance, room, run, begun, reached), like)
     return _outcome(scaled, found, tolerance)
 
 
@@ -183,8 +186,7 @@ def lbfgs_in_passes(
         reached: a function to be called with the state after each evaluation.
     """
     limit = MOST_STEPS if most_steps is None else most_steps
-    size = sum(np.size(v) for v in jax.tree.leaves(scaled.origin)) if scaled.matrix is None else scaled.matrix.shape[1]
-    s = _first(np.zeros(size), jnp.zeros(max(limit, MOST_STEPS)), jnp.zeros((), jnp.int32)) if begun is None else _Search(*begun)
+    s = _first(np.zeros(scaled.size), jnp.zeros(max(limit, MOST_STEPS)), jnp.zeros((), jnp.int32)) if begun is None else _Search(*begun)
     while bool(_goes_on(s, 0, limit, TOLERANCE, limit)):
         to = s.z + s.step * s.direction
         s = _one_turn(s, to, *both(to))
@@ -238,14 +240,11 @@ def _lbfgs(scaled: Scaled, z: Any, limit: Any, tolerance: Any, room: int, single
     return _ended(scaled, _minimised(scaled, s, s.steps, limit, tolerance, limit, False))
 
 
-def _in_pieces(
-    scaled: Scaled, size: int, limit: int, tolerance: float, room: int, run: LongFit, begun: Any, reached: Callable[..., None]
-) -> _End:
+def _in_pieces(scaled: Scaled, limit: int, tolerance: float, room: int, run: LongFit, begun: Any, reached: Callable[..., None]) -> _End:
     """Run L-BFGS with the results of `_lbfgs`, in compiled calls of some steps each.
 
     Args:
         scaled: the objective.
-        size: the number of coordinates.
         limit: the maximum number of steps.
         tolerance: the largest gradient entry per row at the end.
         room: the length of the trace.
@@ -253,7 +252,7 @@ def _in_pieces(
         begun: the state from which the run resumes, or None.
         reached: a function to be called with the state after each call.
     """
-    start = _first(np.zeros(size), jnp.zeros(room), jnp.zeros((), jnp.int32))
+    start = _first(np.zeros(scaled.size), jnp.zeros(room), jnp.zeros((), jnp.int32))
     rough, floor, s = scaled.has_single, start.steps, start
     if begun is not None:
         rough, floor, s = bool(begun[0]), begun[1], _Search(*begun[2:])
