@@ -113,9 +113,9 @@ def test_what_is_learnt_from_draws_of_a_law_are_its_conditionals(mask: str, netw
 def test_a_width_is_compiled_once(monkeypatch: pytest.MonkeyPatch):
     traced, plain = [], _training._rows
 
-    def counted(loss, network, batch, key, precision, dropout):
+    def counted(loss, network, batch, key, precision, dropout, *rows):
         traced.append((loss.width, batch[0].shape, batch[1][0].shape, dropout))
-        return plain(loss, network, batch, key, precision, dropout)
+        return plain(loss, network, batch, key, precision, dropout, *rows)
 
     monkeypatch.setattr(_training, "_rows", counted)
     model = made("mlp(layers = 1, width = 9)", 12, Q, "mask whole = everything(x)\n", "s[j in range(12)] : range(5)")
