@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +72,7 @@ def write_page(page: Path, runs: Sequence[Run]) -> None:
     """Renew what stands between the marks of a page: a benchmark's own marks where it has such, else those of all the others.
 
     Raises:
-        ValueError: if the page lacks the marks of something that was run.
+        ValueError: if the page lacks the marks of something that was run, or would lose what others had found.
     """
     text = page.read_text(encoding="utf-8")
     parts: dict[tuple[str, str], list[Run]] = {}
@@ -96,6 +97,9 @@ def _renewed(page: Path, text: str, marks: tuple[str, str], runs: Sequence[Run])
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(end) < text.index(begin):
         raise ValueError(f"{page}: wants the lines {begin} and {end}, once each, in this order")
     before, after = text[: text.index(begin)], text[text.index(end) :]
+    there = dict.fromkeys(re.findall(r"^\| ([a-z]\w*) \|", text[len(before) : -len(after)], flags=re.MULTILINE))
+    if lost := set(there) - {f.benchmark for r in runs for f in r.figures} - {"benchmark"}:
+        raise ValueError(f"{page} would lose {', '.join(sorted(lost))}: give what was run marks of its own, or run these too")
     figures, checks = pooled([f for r in runs for f in r.figures]), [*dict.fromkeys(c for r in runs for c in r.checks)]
     parts = [*dict.fromkeys(environment(r.where) for r in runs), markdown(HEADINGS, figure_rows(figures))]
     if checks:
