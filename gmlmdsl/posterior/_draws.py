@@ -185,7 +185,7 @@ def task_of(fit: FitRecord, evidence: Evidence, calibrate: str | None) -> Task:
 
 
 def _is_improper(fit: FitRecord) -> bool:
-    """Return whether neither the data nor a prior determines some entry; every prior is a proper density."""
+    """Return whether some entry is determined neither by the data nor by a prior, which is proper."""
     starts = np.cumsum([0, *(p.size for p in fit.graph.parameters)])
     parts = zip(fit.graph.parameters, starts, strict=False)
     return any(p.prior is None and fit.status.undetermined[at : at + p.size].any() for p, at in parts)
@@ -229,7 +229,7 @@ def _simulation(fit: FitRecord, calibrate: str | None) -> How | None:
 
 
 def _verify_cost(likelihood: Likelihood, how: Chains, steps: int) -> None:
-    """Raise E601 if the draws, of so many gradients each, take an hour or more, or more memory than the budget.
+    """Raise E601 if draws of `steps` gradients each take an hour or more, or too much memory.
 
     Raises:
         GmlmError: E601 with the figure.
@@ -246,39 +246,44 @@ def _verify_cost(likelihood: Likelihood, how: Chains, steps: int) -> None:
 
 
 def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]) -> tuple[Array, Array | None]:
-    """Return the normal approximation of the posterior.
+    """Return the normal approximation of the posterior: the estimate's coordinates and their covariance.
 
-    It consists of the estimate's coordinates and their covariance.
-    An entry that a laplace prior holds at its centre has the variance that the rows determine.
-    The covariance is None if the estimate is at the edge of a parameter's range, or if the curvature
-    there is not positive and the priors are proper.
+    The covariance is None if the estimate is at the edge of a parameter's range, or if the
+    curvature there is not positive and the priors are proper.
 
     Raises:
         GmlmError: E552 if the curvature is not positive in every direction.
     """
-    graph, sites = fit.graph, likelihood.sites
-    fixed = frozenset(likelihood.objective.frame.fixed)
+    sites = likelihood.sites
     start = np.asarray(coordinates(sites, params))
     if not np.isfinite(start).all():
         return np.zeros_like(start), None
+    covariance = _covariance(fit, likelihood, params)
+    values = np.linalg.eigvalsh(covariance)
+    is_positive = values.min(initial=np.inf) > FEWEST**2 * values.max(initial=0.0)
+    has_priors = all(s.parameter.prior is not None for s in sites)
+    if not (is_positive or has_priors):
+        message = "the normal approximation of the posterior needs a curvature that is positive in every direction"
+        raise fail("E552", message, help="give the parameters a prior, or fit from another start with `init=`")
+    bounded = np.array([s.is_bounded for s in sites for _ in range(s.size)], bool)
+    if not is_positive or (np.diag(covariance)[bounded] > WIDEST**2).any():
+        return np.zeros_like(start), None
+    return start, 0.5 * (covariance + covariance.T)
+
+
+def _covariance(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]) -> Array:
+    """Return the inverse of the curvature of the objective, in coordinates.
+
+    An entry that a laplace prior holds at its centre has the variance that the rows determine.
+    """
+    graph, fixed = fit.graph, frozenset(likelihood.objective.frame.fixed)
     laplace = fit.determined.get("laplace")
     if laplace is None or at_kinks(graph, tuple(fixed), params).any():
         objective = likelihood.objective
         laplace = curvature(objective, params, objective_colouring(objective)).laplace()
     basis = tangent(graph, fixed)
-    inverse = np.linalg.pinv(jacobian(graph, sites, params, basis))
-    covariance = inverse @ basis.T @ laplace @ basis @ inverse.T
-    values = np.linalg.eigvalsh(covariance)
-    is_positive = not values.size or values.min() > FEWEST**2 * values.max()
-    if not is_positive and all(p.prior is not None for p in graph.parameters if p.name not in fixed):
-        return np.zeros_like(start), None
-    if not is_positive:
-        message = "the normal approximation of the posterior needs a curvature that is positive in every direction, and here it is not"
-        raise fail("E552", message, help="give the parameters a prior, or fit from another start with `init=`")
-    bounded = np.concatenate([np.full(s.size, s.is_bounded) for s in sites] or [np.zeros(0, bool)])
-    if (np.diag(covariance)[bounded] > WIDEST**2).any():
-        return np.zeros_like(start), None
-    return start, 0.5 * (covariance + covariance.T)
+    inverse = np.linalg.pinv(jacobian(graph, likelihood.sites, params, basis))
+    return inverse @ basis.T @ laplace @ basis @ inverse.T
 
 
 def _draws_of(
@@ -301,7 +306,7 @@ def _drawn(likelihood: Likelihood, start: Array, scale: Array | None, how: Chain
     state = begun(*target, on_device(start), random_key(how.seed), how.chains, how.warmup)
     if not np.isfinite(np.asarray(state.potential_energy)).all():
         message = "a chain of the posterior has no start where its density is finite"
-        raise fail("E509", message, help="look for a factor that is undefined at some parameters, such as the log of a negative number")
+        raise fail("E509", message, help="look for a factor that is undefined there, such as the log of a negative number")
     vectors, *told = in_strides(lambda state, _: walked(*target, state, how.warmup), state, how.warmup, how.draws, saved)
     return vectors, dict(zip(("lp", "diverging", "n_steps", "acceptance_rate"), told, strict=True))
 
@@ -341,7 +346,7 @@ def walked(likelihood: Likelihood, scale: jax.Array | None, state: PyTree, warmu
 
     Args:
         likelihood: the likelihood that is drawn from.
-        scale: the inverse mass matrix, in coordinates, or None if the warm-up adapts a diagonal one.
+        scale: the inverse mass matrix, in coordinates; None if the warm-up adapts a diagonal one.
         state: the states of the chains.
         warmup: the number of steps of a chain that adapt the step size.
     """
