@@ -13,7 +13,7 @@ LEAST_P = 1e-5  # of the least of a dozen quantities of a model
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.usefixtures("standard_promotion", "compiled_in_full")
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: m.name)
 def test_posteriors_of_the_likelihood_are_calibrated(model: Model):
     """Fresh data sets every night; one compiled program serves all of them."""
