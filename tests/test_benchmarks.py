@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from itertools import combinations, product
@@ -15,7 +16,7 @@ from benchmarks import _table, _tasks, potts, votes
 from benchmarks._autocorrelation import autocorrelation
 from benchmarks._first_child import first_blocks
 from benchmarks._ising_data import ising_data
-from benchmarks._measure import Check, Figure, counted_programs, pooled, ratio, run_process
+from benchmarks._measure import ROOT, Check, Figure, counted_programs, pooled, ratio, run_process
 from benchmarks._plmc_peer import Potts, read_parameters
 from benchmarks._votes_child import HOLE
 
@@ -112,6 +113,24 @@ def test_gibbs_kernels_agree_on_latent_classes(tmp_path: Path) -> None:
     done = run("--only", "gibbs", "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
     verify_well_formed(json.loads(out.read_text()), {"gibbs"})
+
+
+@pytest.mark.slow
+def test_couplings_under_a_spike_and_a_slab_are_drawn(tmp_path: Path) -> None:
+    out = tmp_path / "found.json"
+    done = run("--only", "inclusion", "--out", str(out))
+    assert done.returncode == 0, done.stdout + done.stderr
+    verify_well_formed(json.loads(out.read_text()), {"inclusion"})
+
+
+def test_ratios_that_another_page_quotes_are_those_of_the_runs() -> None:
+    """The table of times of "come from other tools": its last two columns are a benchmark and its ratio."""
+    found = (ROOT / "docs" / "reference" / "benchmarks.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "come-from-other-tools.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"\| `(\w+)` \| ([\d.]+) \|$", page, flags=re.MULTILINE)
+    assert len(quoted) > 5
+    for name, value in quoted:
+        assert re.search(rf"^\| {name} \|.*\| {re.escape(value)} (ratio|x) \|", found, flags=re.MULTILINE), (name, value)
 
 
 @pytest.mark.slow
