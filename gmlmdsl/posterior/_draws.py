@@ -159,7 +159,10 @@ class Task:
 
     def moved(self, vectors: Array) -> Array:
         """Return the draws in coordinates, shape (.., size), from those of the target."""
-        return vectors if self.open_faced is None else np.asarray(self.open_faced.at(vectors))
+        if self.open_faced is None:
+            return vectors
+        found: Calibration = jax.tree.map(np.asarray, self.open_faced)  # NumPy compiles nothing
+        return np.asarray(found.at(vectors))
 
 
 def task_of(fit: FitRecord, evidence: Evidence, calibrate: str | None) -> Task:
