@@ -35,7 +35,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..graph import Bound, Lowered, Passes, passes_of, refinement
 from ..networks import AbstractNetwork
-from ..program import PUBLISHED, ir
+from ..program import PUBLISHED, ir, is_function
 from ._arrays import on_device
 from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
@@ -47,7 +47,7 @@ from ._network_kernels import Held, free_cells, least, ranks, unadapted
 from ._picks import happens, pick_token, token_words, whole_below
 from ._random import fold_apart, words_apart
 from ._undefined import UNDEFINED
-from ._user_function import user_confidence
+from ._user_function import CONFIDENCE, PLANNER, user_scores
 
 # Probabilities, logits (relative to themselves) and confidences that differ by less count as equal:
 # they are sums in single precision.
@@ -73,7 +73,7 @@ class Rules:
     remask: str
     eta: float
     stop: str
-    planner: str  # `none`, `self`, or the name of a network
+    planner: str | Callable[[Array, Array], Array]  # `none`, `self`, the name of a network, or a function of the user's
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ class RefinementKernel(AbstractDecoder):
         The result is None if there is no planner or the model plans itself.
         """
         name, graph = self.rules.planner, target.graph
-        if name in ("none", "self"):
+        if name in ("none", "self") or callable(name):
             return None
         network: AbstractNetwork = target.params[name]
         return network_graph(network, name, encode(network, (), (), graph.lengths.shape[0]), graph.lengths, graph.n_cells)
@@ -271,10 +271,13 @@ class RefinementKernel(AbstractDecoder):
     def trusted(self, logits: Float[Array, "chains cells values"], tokens: Codes) -> Float[Array, "cells chains"]:
         """Return the planner's score of a settled cell, eta log p(its value).
 
-        Open cells have the score log p. Reference: Peng et al. 2025.
+        A planner of Python has its own number in place of log p. Open cells have the score log p.
+        Reference: Peng et al. 2025.
         """
-        log_p = jnp.take_along_axis(jax.nn.log_softmax(logits, axis=-1), jnp.maximum(tokens.T, 0)[..., None], axis=-1)[..., 0].T
-        return self.rules.eta * jnp.maximum(log_p, LEAST_SCORE)
+        log_p, codes = jax.nn.log_softmax(logits, axis=-1), jnp.maximum(tokens.T, 0)
+        plans = self.rules.planner
+        own = plans(codes, log_p) if callable(plans) else jnp.take_along_axis(log_p, codes[..., None], axis=-1)[..., 0]
+        return self.rules.eta * jnp.maximum(own.T, LEAST_SCORE)
 
     def one_pass(
         self, target: Target, at: Hypothesis, free: Held, t: Array, keys: PRNGKeyArray, planner: NetworkGraph | None = None
@@ -458,8 +461,8 @@ def refinement_kernel(lowered: Lowered, call: ir.FormCall, bound: Bound | None =
     `bound` is the program that contains the call, if that is not the model's program.
 
     Raises:
-        GmlmError: E741 for a data-dependent mask as the schedule; E744 for a confidence of Python that
-            cannot be used.
+        GmlmError: E741 for a data-dependent mask as the schedule; E744 for a confidence, planner or
+            schedule of Python that cannot be used.
     """
     found = refinement(call, lowered.bound if bound is None else bound)
     plan = plan_of(passes := passes_of(call, found, sum(v.size for v in lowered.graph.observed)))
@@ -470,10 +473,10 @@ def refinement_kernel(lowered: Lowered, call: ir.FormCall, bound: Bound | None =
     kept |= {name: float(found[name]) for name in ("threshold", "temperature", "eta")}
     kept |= {"top_k": None if found["top_k"] == "none" else int(found["top_k"])}
     kept |= {"top_p": None if found["top_p"] == "none" else float(found["top_p"])}
-    if ":" in str(kept["confidence"]):
-        variable = lowered.graph.observed[0]
-        n_cells = sum(v.size for v in lowered.graph.observed)
-        kept["confidence"] = user_confidence(str(kept["confidence"]), call.span, n_cells, len(variable.labels))
+    sizes = sum(v.size for v in lowered.graph.observed), int(lowered.graph.sizes.max())
+    for name, called in (("confidence", CONFIDENCE), ("planner", PLANNER)):
+        if is_function(kept[name]):
+            kept[name] = user_scores(str(kept[name]), call.span, called, *sizes)
     word = "mask" if law else schedule if isinstance(schedule, str) else "counts"
     return RefinementKernel(Rules(passes.total, schedule=word, **kept), law, plan)
 
