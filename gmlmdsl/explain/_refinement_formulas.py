@@ -92,8 +92,9 @@ def _add_refinement(
     """Add the start, a pass, the open cells after it, the end, and the score of a candidate."""
     n, o, c = formulas.n, _stated(call, lowered), formulas.model.conditional
     section.words(f"`{call.span.text}`: {call.form.doc}")
-    listed = o["by"] == "counts" and not isinstance(call.arguments["schedule"], tuple)
-    passes = "as many passes as " + ("the schedule lists" if listed else "cells") if listed or o["steps"] == "cells" else f"{o['steps']} passes"
+    passes = "as many passes as cells" if o["steps"] == "cells" else f"{o['steps']} passes"
+    if o["by"] == "counts" and not isinstance(call.arguments["schedule"], tuple):
+        passes = "as many passes as the schedule lists"
     if o["block"] != "none":
         section.words(f"Blocks of {o['block']} cells from the left, T = {passes} over each.")
     elif c is None:

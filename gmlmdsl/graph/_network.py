@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import Span, fail
-from ..program import PRETRAINED, autoregressive_options, input_options, ir, is_decoder, is_function, network_options, option_faults, refinement_options
+from ..program import (
+    PRETRAINED,
+    autoregressive_options,
+    input_options,
+    ir,
+    is_decoder,
+    is_function,
+    network_options,
+    option_faults,
+    refinement_options,
+)
 from ._bound import Bound
 from ._graph_variables import GivenArray, VariableArray
 from ._network_form import NetworkForm, Value

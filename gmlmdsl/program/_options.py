@@ -20,8 +20,9 @@ def refinement_options(call: FormCall) -> dict[str, object]:
     """Return every option of `refinement` or of one of its presets.
 
     Words are texts, and numbers are expressions; a function of Python is "package.module:name". A
-    schedule is a word, a function, a mask, a tuple of counts, or the input that contains the counts. `top_k`, `top_p`, `block` and `loop` are the text `none`
-    if they are not set. If the program lists counts, `steps` is their number.
+    schedule is a word, a function, a mask, a tuple of counts, or the input that contains the
+    counts. `top_k`, `top_p`, `block` and `loop` are the text `none` if they are not set. If the
+    program lists counts, `steps` is their number.
     """
     out = _filled(call)
     out["remask"] = RENAMED.get(str(out["remask"]), out["remask"])

@@ -30,14 +30,15 @@ model m {
 sampler named  = refinement(steps = 2, schedule = linear, decode = sample, confidence = NAMED)
 sampler called = refinement(steps = 2, schedule = linear, decode = sample, confidence = python("own_confidence:NAMED"))
 """
+NETWORK = "network net = mlp(width = 4)\nmodel m { var x[i in range(4)] : range(3) conditional x ~ net() }\n"
 PLAIN = "model m { var x[i in range(4)] : range(3) factor 0.3 * x[i] * x[i + 1] for i in range(3) }"
 DECODERS = """
 sampler listed  for m = random_order(schedule = counts([1, 1, 2]))
 sampler counted for m = random_order(schedule = python("own_confidence:counts"))
 sampler capped  for m = refinement(decode = sample, remask = remdm_cap, eta = 0.4, schedule = counts([1, 1, 2]))
 sampler hiding  for m = refinement(decode = sample, remask = remdm_cap, eta = 0.4, schedule = python("own_confidence:counts"))
-sampler self    for m = refinement(steps = 3, schedule = linear, decode = sample, planner = self, eta = 0.5)
-sampler planned for m = refinement(steps = 3, schedule = linear, decode = sample, planner = python("own_confidence:plan"), eta = 0.5)
+sampler self    for m = refinement(steps = 3, schedule = linear, decode = sample, planner = self, eta = 2)
+sampler planned for m = refinement(steps = 3, schedule = linear, decode = sample, planner = python("own_confidence:plan"), eta = 2)
 """
 PARAMS = {"J": 0.3}
 
@@ -73,7 +74,16 @@ def plan(codes, log_p):
 def module(monkeypatch: pytest.MonkeyPatch) -> None:
     """The functions of this file as a module that programs can name."""
     own = type(sys)("own_confidence")
-    vars(own).update(entropy=entropy, margin=margin, last=last, counts=counts, plan=plan, table=lambda log_p: log_p, broken=lambda log_p: log_p.nothing, number=3)
+    vars(own).update(
+        entropy=entropy,
+        margin=margin,
+        last=last,
+        counts=counts,
+        plan=plan,
+        table=lambda log_p: log_p,
+        broken=lambda log_p: log_p.nothing,
+        number=3,
+    )
     monkeypatch.setitem(sys.modules, "own_confidence", own)
 
 
@@ -122,8 +132,7 @@ def test_a_function_that_does_not_fit_is_reported_before_a_draw(name: str, words
 @pytest.mark.parametrize(("word", "function"), [("listed", "counted"), ("capped", "hiding"), ("self", "planned")])
 @pytest.mark.parametrize("network", [False, True], ids=["joint", "network"])
 def test_a_schedule_and_a_planner_decode_as_what_they_write_again(word: str, function: str, network: bool) -> None:
-    head = "network net = mlp(width = 4)\nmodel m { var x[i in range(4)] : range(3) conditional x ~ net() }\n"
-    text = head if network else PROGRAM[: PROGRAM.index("sampler")]
+    text = NETWORK if network else PROGRAM[: PROGRAM.index("sampler")]
     bounds = "mask a = visits(listed)\nmask b = visits(counted)\n" * network
     model = gm.parse(text + DECODERS + bounds, allow_python=True).model()
     params = model.init_params(seed=0) if isinstance(model, gm.ConditionalModel) else PARAMS
@@ -141,13 +150,16 @@ def test_a_schedule_and_a_planner_decode_as_what_they_write_again(word: str, fun
 
 
 def test_a_planner_that_trusts_every_settled_cell_hides_none_again() -> None:
-    head, never = PROGRAM[: PROGRAM.index("sampler")], "planner = self, eta = 0)"
-    text = head + DECODERS + f"sampler never for m = refinement(steps = 3, schedule = linear, decode = sample, {never}\n"
+    never = next(line for line in DECODERS.splitlines() if " self " in line).replace(" self ", " never ", 1).replace("eta = 2", "eta = 0")
     sys.modules["own_confidence"].plan = lambda codes, log_p: jnp.zeros_like(log_p[..., 0])  # type: ignore[attr-defined]
-    model = gm.parse(text, allow_python=True).model()
-    never, planned, own = (np.asarray(gm.theory.output_law(model, PARAMS, sampler=s).probabilities) for s in ("never", "planned", "self"))
-    np.testing.assert_allclose(planned, never, atol=1e-12)
-    assert np.abs(planned - own).max() > 1e-4
+    model = gm.parse(NETWORK + DECODERS + never, allow_python=True).model()
+    params = model.init_params(seed=0)
+    laws = [np.asarray(gm.theory.output_law(model, params, sampler=s).probabilities) for s in ("never", "planned", "self")]
+    np.testing.assert_allclose(laws[0], laws[1], atol=1e-12)
+    assert np.abs(laws[1] - laws[2]).max() > 1e-4
+    drawn = [np.asarray(model.sample(params, s, draws=60, chains=1, seed=0).posterior["x"]) for s in ("never", "planned", "self")]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert (drawn[1] != drawn[2]).any()
 
 
 @pytest.mark.parametrize(
