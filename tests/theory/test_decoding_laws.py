@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from oracle import _decoders as oracle
 from thinned import thinned
 
 import gmlmdsl as gm
+from gmlmdsl.derive import float_type
 
 RING = """
 index t = range(5)
@@ -332,6 +334,7 @@ def p_of_draws(cases: dict[str, Any], name: str, sampler: str, count: int, seed:
     """The chi-square p-value of draws against the exact law."""
     model, params, _, _, sizes = case(cases, name)
     law = gm.theory.output_law(model, params, sampler=sampler).probabilities
+    params = jax.tree.map(lambda a: a.astype(float_type()) if eqx.is_inexact_array(a) else a, params)  # drawn in the working precision
     found = model.sample(params, sampler, draws=count // 4, chains=4, seed=seed, progress=False).posterior
     parts = []
     for v in model.graph.observed:
