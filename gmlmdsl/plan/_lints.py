@@ -92,8 +92,11 @@ def _lint_draws(lowered: Lowered, sampler: ir.Sampler, call: ir.FormCall) -> Ite
         return
     message = f"sampler `{sampler.name}` {how}: its draws do not follow p"
     message += ", and may violate a `require`" * bool(lowered.graph.requires)
-    message += "" if lost is None else f"; the path divergence, a bound of KL(p || draws), is {lost:.3g} nats"
-    help = f'`gm.theory.output_law(model, params, sampler="{sampler.name}").kl()` says how far; one cell in each pass draws from p'
+    law = f'`gm.theory.output_law(model, params, sampler="{sampler.name}").kl()`'
+    help = f"{law} says how far; one cell in each pass draws from p"
+    if lost is not None:
+        message += f"; path divergence {lost:.3g} nats"
+        help = f"KL(p || draws), at most that, is {law}; one cell in each pass draws from p"
     yield Diagnostic("W828", message, name_in(sampler.span, sampler.name), "not from p", (), help)
 
 
