@@ -108,9 +108,9 @@ def decoder_law(
             that draws subsets of rows which end early; E741 for a schedule that looks at x.
     """
     kernel = derive.refinement_kernel(lowered, call, bound)
-    planner = kernel.rules.planner
+    planner = kernel.rules.planner if isinstance(kernel.rules.planner, str) else "none"  # the name of a network, if it has one
     if lowered.graph.network is None:
-        if isinstance(planner, str) and planner not in ("none", "self"):
+        if planner not in ("none", "self"):
             message = f"{what}: network `{planner}` plans beside a network, and here conditionals are those of a joint distribution"
             raise fail("E507", message, call.span, help="write `planner = self`")
         denoiser = Denoiser(lowered, params, what)
