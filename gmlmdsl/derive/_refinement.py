@@ -33,10 +33,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ..graph import Bound, Lowered, Passes, passes_of, refinement
+from .._diagnostics import Span, fail
+from ..graph import Bound, Lowered, Passes, passes_of, refinement, user_function
 from ..networks import AbstractNetwork
 from ..program import PUBLISHED, ir, is_function
-from ._arrays import on_device
+from ._arrays import float_type, on_device
 from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
 from ._kernel import Info, State, Target
@@ -47,13 +48,17 @@ from ._network_kernels import Held, free_cells, least, ranks, unadapted
 from ._picks import happens, pick_token, token_words, whole_below
 from ._random import fold_apart, words_apart
 from ._undefined import UNDEFINED
-from ._user_function import CONFIDENCE, PLANNER, user_scores
 
 # Probabilities, logits (relative to themselves) and confidences that differ by less count as equal:
 # they are sums in single precision.
 ROUNDING = 1e-5
 # the score of a value of probability 0; -infinity marks cells that no pass predicted
 LEAST_SCORE = -1e4
+# how functions of the user's are called
+CALLED = {
+    "confidence": "`confidence(log_p)`: from log p of shape (.., values) to numbers of shape (..), by `jax.numpy`",
+    "planner": "`planner(codes, log_p)`: from codes (.., cells) and log p (.., cells, values) to numbers of shape (.., cells)",
+}
 
 
 @dataclass(frozen=True)
@@ -474,11 +479,36 @@ def refinement_kernel(lowered: Lowered, call: ir.FormCall, bound: Bound | None =
     kept |= {"top_k": None if found["top_k"] == "none" else int(found["top_k"])}
     kept |= {"top_p": None if found["top_p"] == "none" else float(found["top_p"])}
     sizes = sum(v.size for v in lowered.graph.observed), int(lowered.graph.sizes.max())
-    for name, called in (("confidence", CONFIDENCE), ("planner", PLANNER)):
-        if is_function(kept[name]):
-            kept[name] = user_scores(str(kept[name]), call.span, called, *sizes)
+    kept |= {name: user_scores(name, str(kept[name]), call.span, *sizes) for name in CALLED if is_function(kept[name])}
     word = "mask" if law else schedule if isinstance(schedule, str) else "counts"
     return RefinementKernel(Rules(passes.total, schedule=word, **kept), law, plan)
+
+
+def user_scores(name: str, target: str, place: Span, n_cells: int, n_values: int) -> Callable[..., Array]:
+    """Import a confidence or a planner: a function to a number for each cell.
+
+    Args:
+        name: `confidence` or `planner`.
+        target: "package.module:name".
+        place: where the program names it.
+        n_cells: the number of cells.
+        n_values: the number of values of a cell.
+
+    Raises:
+        GmlmError: E744 if it cannot be imported, JAX cannot trace it, or its result has another shape.
+    """
+    found, called = user_function(target, place, CALLED[name]), CALLED[name]
+    codes = (jax.ShapeDtypeStruct((n_cells,), np.int32),) if name == "planner" else ()
+    log_p = jax.ShapeDtypeStruct((n_cells, n_values), float_type())
+    try:
+        shape = jax.eval_shape(found, *codes, log_p)
+        fits = getattr(shape, "shape", None) == (n_cells,) and jnp.issubdtype(shape.dtype, jnp.floating)
+    except Exception as error:  # The function is the user's, and may raise any exception.
+        raise fail("E744", f"`{target}` cannot be called: {type(error).__name__}: {error}", place, "called here", help=called) from error
+    if not fits:
+        got = getattr(shape, "shape", type(shape).__name__)
+        raise fail("E744", f"`{target}` must return floats of shape {(n_cells,)}, got {got}", place, "called here", help=called)
+    return found
 
 
 def uniform_values(target: Target, keys: PRNGKeyArray, like: Codes) -> Codes:

@@ -26,8 +26,6 @@ from ._network_form import NetworkForm, Value
 from ._user_function import user_function
 from ._weights import normalised
 
-SCHEDULE = "`schedule(cells)`: from the number of cells to a list of how many each pass settles"
-
 
 def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray, ...], given: tuple[GivenArray, ...]) -> NetworkForm | None:
     """Return the network of a model's `conditional`, or None if the model has none.
@@ -93,7 +91,8 @@ def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Any]:
     if isinstance(schedule, ir.Input):
         return {**found, "schedule": np.asarray(bound.inputs[schedule.name], np.int64)}
     if is_function(schedule) and bound.allow_python:
-        return {**found, "schedule": user_function(str(schedule), call.span, SCHEDULE)}
+        called = "`schedule(cells)`: from the number of cells to a list of how many each pass settles"
+        return {**found, "schedule": user_function(str(schedule), call.span, called)}
     return {**found, "schedule": schedule}
 
 

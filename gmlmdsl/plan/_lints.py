@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import Diagnostic, GmlmError, fail, listed, name_in
-from ..graph import Lowered, Passes, passes_of, refinement
+from ..graph import FactorGraph, Lowered, Passes, passes_of, refinement
 from ..masks import AbstractMask, lower_mask, visits_of
 from ..program import AUTOREGRESSIVE, Program, autoregressive_options, ir, is_decoder, reasons_against, used_bodies
 from ._model_lints import lint_dead, lint_directed, lint_gauges, lint_redundant
@@ -21,7 +21,6 @@ from ._updates import sweep_blocks
 
 Array = np.ndarray
 MOST_STATES = 1 << 10  # W828 has a number for at most this many joint values, and visits of the decoder.
-ROUNDING = 1e-12
 
 
 def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:
@@ -88,7 +87,7 @@ def _lint_draws(lowered: Lowered, sampler: ir.Sampler, call: ir.FormCall) -> Ite
         yield _likeliest(sampler)
         return
     lost = _path_divergence(lowered, sampler) if options["temperature"] == 1 else None
-    if lost is not None and lost < ROUNDING:
+    if lost is not None and lost < 1e-12:
         return
     message = f"sampler `{sampler.name}` {how}: its draws do not follow p"
     message += ", and may violate a `require`" * bool(lowered.graph.requires)
@@ -100,6 +99,24 @@ def _lint_draws(lowered: Lowered, sampler: ir.Sampler, call: ir.FormCall) -> Ite
     yield Diagnostic("W828", message, name_in(sampler.span, sampler.name), "not from p", (), help)
 
 
+def _joint_table(graph: FactorGraph) -> Array | None:
+    """Return p of all joint values, with an axis for each random cell.
+
+    The result is None if p depends on parameters or given data, or has too many values.
+    """
+    groups, cells = (*graph.factors, *graph.requires), np.arange(graph.n_random)
+    states = joint_states(cells, graph)
+    known = states is not None and len(states) <= MOST_STATES and sum(g.n for g in groups) <= MOST_INSTANCES
+    if states is None or not known or any(g.given is not None or g.parameters for g in groups):
+        return None
+    log_p = np.zeros(len(states))
+    for g in groups:
+        found = [values_at_states(g.take(np.array([k])), cells, states) for k in range(g.n)]
+        log_p += sum(np.where(f, 0.0, -np.inf) if g.kind == "require" else f for f in found)
+    p = np.exp(log_p - log_p.max()) if np.isfinite(log_p.max()) else None
+    return None if p is None else (p / p.sum()).reshape(graph.sizes[cells])
+
+
 def _path_divergence(lowered: Lowered, sampler: ir.Sampler) -> float | None:
     """Return E B - H(p) of a decoder with the exact conditionals, which bounds KL(p || draws), in nats.
 
@@ -108,30 +125,21 @@ def _path_divergence(lowered: Lowered, sampler: ir.Sampler) -> float | None:
     term is H(x_i, x_V) - H(x_V). The result is None if p depends on parameters or given data, if
     its joint values or the visits are many, or if the places depend on values.
     """
-    graph, cells = lowered.graph, np.arange(lowered.graph.n_random)
-    groups, states = (*graph.factors, *graph.requires), joint_states(cells, graph)
-    if any(g.given is not None or g.parameters for g in groups) or sum(g.n for g in groups) > MOST_INSTANCES:
-        return None
-    if states is None or len(states) > MOST_STATES or next(reasons_against(sampler), None) is not None:
+    p = None if next(reasons_against(sampler), None) is not None else _joint_table(lowered.graph)
+    if p is None:
         return None
     mask = visits_of(lowered, sampler, sampler.span)
     if not mask.is_listable or mask.support_size > MOST_STATES:
         return None
-    log_p = np.zeros(len(states))
-    for g in groups:
-        found = [values_at_states(g.take(np.array([k])), cells, states) for k in range(g.n)]
-        log_p += sum(np.where(f, 0.0, -np.inf) if g.kind == "require" else f for f in found)
-    if not np.isfinite(log_p.max()):
-        return None
-    p = np.exp(log_p - log_p.max()).reshape(graph.sizes[cells])
     known: dict[bytes, float] = {}
 
     def entropy(seen: Array) -> float:
         if seen.tobytes() not in known:
-            q = p.sum(axis=tuple(np.flatnonzero(~seen))) / p.sum()
+            q = p.sum(axis=tuple(np.flatnonzero(~seen)))
             known[seen.tobytes()] = -float((q * np.log(np.where(q > 0, q, 1.0))).sum())
         return known[seen.tobytes()]
 
+    cells = np.arange(p.ndim)
     decoded = np.isin(cells, mask.cells)
     total = -entropy(decoded)
     for hidden, scored, weight in zip(*mask.scored_blocks(), strict=True):
