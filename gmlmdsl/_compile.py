@@ -8,6 +8,7 @@ FactorGraph --plan--> BlockPlan, Elimination --derive--> energies, sums, losses,
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, final
 
@@ -33,7 +34,7 @@ class BoundProgram(AbstractProgram):
         if not isinstance(checked, Program):
             raise fail("E507", f"a bound program is made by `gm.load` or `gm.parse`, got {type(checked).__name__}")
         self.allow_python = allow_python
-        self.bound: Bound = bind(checked, inputs, coords)
+        self.bound: Bound = replace(bind(checked, inputs, coords), allow_python=allow_python)
         self.checked = self.bound.program
         self._models: dict[tuple[str, str | None], Model] = {}
 

@@ -57,5 +57,4 @@ from ._table_curvature import TableCurvature, mean_indicators, table_curvature
 from ._temper import TemperKernel
 from ._transitions import Transitions, all_states, replica_matrix
 from ._undefined import UNDEFINED, undefined_outputs
-from ._user_function import user_function
 from ._visits import VisitLaw, visit_law

@@ -33,10 +33,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ..graph import Bound, Lowered, Passes, passes_of, refinement
+from .._diagnostics import Span, fail
+from ..graph import Bound, Lowered, Passes, passes_of, refinement, user_function
 from ..networks import AbstractNetwork
-from ..program import PUBLISHED, ir
-from ._arrays import on_device
+from ..program import PUBLISHED, ir, is_function
+from ._arrays import float_type, on_device
 from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
 from ._kernel import Info, State, Target
@@ -47,13 +48,17 @@ from ._network_kernels import Held, free_cells, least, ranks, unadapted
 from ._picks import happens, pick_token, token_words, whole_below
 from ._random import fold_apart, words_apart
 from ._undefined import UNDEFINED
-from ._user_function import user_confidence
 
 # Probabilities, logits (relative to themselves) and confidences that differ by less count as equal:
 # they are sums in single precision.
 ROUNDING = 1e-5
 # the score of a value of probability 0; -infinity marks cells that no pass predicted
 LEAST_SCORE = -1e4
+# how functions of the user's are called
+CALLED = {
+    "confidence": "`confidence(log_p)`: from log p of shape (.., values) to numbers of shape (..), by `jax.numpy`",
+    "planner": "`planner(codes, log_p)`: from codes (.., cells) and log p (.., cells, values) to numbers of shape (.., cells)",
+}
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class Rules:
     remask: str
     eta: float
     stop: str
-    planner: str  # `none`, `self`, or the name of a network
+    planner: str | Callable[[Array, Array], Array]  # `none`, `self`, the name of a network, or a function of the user's
 
 
 @dataclass(frozen=True)
@@ -263,7 +268,7 @@ class RefinementKernel(AbstractDecoder):
         The result is None if there is no planner or the model plans itself.
         """
         name, graph = self.rules.planner, target.graph
-        if name in ("none", "self"):
+        if name in ("none", "self") or callable(name):
             return None
         network: AbstractNetwork = target.params[name]
         return network_graph(network, name, encode(network, (), (), graph.lengths.shape[0]), graph.lengths, graph.n_cells)
@@ -271,10 +276,13 @@ class RefinementKernel(AbstractDecoder):
     def trusted(self, logits: Float[Array, "chains cells values"], tokens: Codes) -> Float[Array, "cells chains"]:
         """Return the planner's score of a settled cell, eta log p(its value).
 
-        Open cells have the score log p. Reference: Peng et al. 2025.
+        A planner of Python has its own number in place of log p. Open cells have the score log p.
+        Reference: Peng et al. 2025.
         """
-        log_p = jnp.take_along_axis(jax.nn.log_softmax(logits, axis=-1), jnp.maximum(tokens.T, 0)[..., None], axis=-1)[..., 0].T
-        return self.rules.eta * jnp.maximum(log_p, LEAST_SCORE)
+        log_p, codes = jax.nn.log_softmax(logits, axis=-1), jnp.maximum(tokens.T, 0)
+        plans = self.rules.planner
+        own = plans(codes, log_p) if callable(plans) else jnp.take_along_axis(log_p, codes[..., None], axis=-1)[..., 0]
+        return self.rules.eta * jnp.maximum(own.T, LEAST_SCORE)
 
     def one_pass(
         self, target: Target, at: Hypothesis, free: Held, t: Array, keys: PRNGKeyArray, planner: NetworkGraph | None = None
@@ -458,8 +466,8 @@ def refinement_kernel(lowered: Lowered, call: ir.FormCall, bound: Bound | None =
     `bound` is the program that contains the call, if that is not the model's program.
 
     Raises:
-        GmlmError: E741 for a data-dependent mask as the schedule; E744 for a confidence of Python that
-            cannot be used.
+        GmlmError: E741 for a data-dependent mask as the schedule; E744 for a confidence, planner or
+            schedule of Python that cannot be used.
     """
     found = refinement(call, lowered.bound if bound is None else bound)
     plan = plan_of(passes := passes_of(call, found, sum(v.size for v in lowered.graph.observed)))
@@ -470,12 +478,37 @@ def refinement_kernel(lowered: Lowered, call: ir.FormCall, bound: Bound | None =
     kept |= {name: float(found[name]) for name in ("threshold", "temperature", "eta")}
     kept |= {"top_k": None if found["top_k"] == "none" else int(found["top_k"])}
     kept |= {"top_p": None if found["top_p"] == "none" else float(found["top_p"])}
-    if ":" in str(kept["confidence"]):
-        variable = lowered.graph.observed[0]
-        n_cells = sum(v.size for v in lowered.graph.observed)
-        kept["confidence"] = user_confidence(str(kept["confidence"]), call.span, n_cells, len(variable.labels))
+    sizes = sum(v.size for v in lowered.graph.observed), int(lowered.graph.sizes.max())
+    kept |= {name: user_scores(name, str(kept[name]), call.span, *sizes) for name in CALLED if is_function(kept[name])}
     word = "mask" if law else schedule if isinstance(schedule, str) else "counts"
     return RefinementKernel(Rules(passes.total, schedule=word, **kept), law, plan)
+
+
+def user_scores(name: str, target: str, place: Span, n_cells: int, n_values: int) -> Callable[..., Array]:
+    """Import a confidence or a planner: a function to a number for each cell.
+
+    Args:
+        name: `confidence` or `planner`.
+        target: "package.module:name".
+        place: where the program names it.
+        n_cells: the number of cells.
+        n_values: the number of values of a cell.
+
+    Raises:
+        GmlmError: E744 if it cannot be imported, JAX cannot trace it, or its result has another shape.
+    """
+    found, called = user_function(target, place, CALLED[name]), CALLED[name]
+    codes = (jax.ShapeDtypeStruct((n_cells,), np.int32),) if name == "planner" else ()
+    log_p = jax.ShapeDtypeStruct((n_cells, n_values), float_type())
+    try:
+        shape = jax.eval_shape(found, *codes, log_p)
+        fits = getattr(shape, "shape", None) == (n_cells,) and jnp.issubdtype(shape.dtype, jnp.floating)
+    except Exception as error:  # The function is the user's, and may raise any exception.
+        raise fail("E744", f"`{target}` cannot be called: {type(error).__name__}: {error}", place, "called here", help=called) from error
+    if not fits:
+        got = getattr(shape, "shape", type(shape).__name__)
+        raise fail("E744", f"`{target}` must return floats of shape {(n_cells,)}, got {got}", place, "called here", help=called)
+    return found
 
 
 def uniform_values(target: Target, keys: PRNGKeyArray, like: Codes) -> Codes:

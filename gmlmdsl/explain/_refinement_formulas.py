@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..program import AUTOREGRESSIVE, PUBLISHED, autoregressive_options, ir, is_guided, refinement_options
+from ..program import AUTOREGRESSIVE, PUBLISHED, autoregressive_options, ir, is_function, is_guided, refinement_options
 from ._cells import Cells
 from ._document import Section
 from ._formulas import ModelFormulas
@@ -93,6 +93,8 @@ def _add_refinement(
     n, o, c = formulas.n, _stated(call, lowered), formulas.model.conditional
     section.words(f"`{call.span.text}`: {call.form.doc}")
     passes = "as many passes as cells" if o["steps"] == "cells" else f"{o['steps']} passes"
+    if o["by"] == "counts" and not isinstance(call.arguments["schedule"], tuple):
+        passes = "as many passes as the schedule lists"
     if o["block"] != "none":
         section.words(f"Blocks of {o['block']} cells from the left, T = {passes} over each.")
     elif c is None:
@@ -151,7 +153,8 @@ def _stated(call: ir.FormCall, lowered: Lowered | None) -> dict[str, str]:
     """
     options = refinement_options(call)
     schedule = options["schedule"]
-    by = schedule if isinstance(schedule, str) else "mask" if isinstance(schedule, ir.Mask) else "counts"
+    counted = isinstance(schedule, tuple | ir.Input) or is_function(schedule)
+    by = "counts" if counted else schedule if isinstance(schedule, str) else "mask"
     return {**stated_options(options, lowered), "by": by}
 
 
@@ -247,7 +250,10 @@ def _add_rates(section: Section, o: Mapping[str, str], n: Notation) -> None:
 def _add_remask(section: Section, o: Mapping[str, str]) -> None:
     if o["planner"] != "none":
         who = "in the same pass" if o["planner"] == "self" else f"by network `{o['planner']}`, which sees the whole row"
-        section.words(f"A settled cell counts by the probability of its value {who}, to the power of {o['eta']}; 0 hides none again.", 1)
+        score = f"the probability of its value {who}"
+        if is_function(o["planner"]):
+            score = f"exp of `{o['planner']}` of the row and of log p of the pass"
+        section.words(f"A settled cell counts by {score}, to the power of {o['eta']}; 0 hides none again.", 1)
         section.words("What stays is selected by what was drawn: draws are not those of a random order.", 1)
     match o["remask"]:
         case "stutter":

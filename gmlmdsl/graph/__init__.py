@@ -22,4 +22,5 @@ from ._network_form import NetworkForm
 from ._passes import Passes, open_after, passes_of
 from ._ranges import is_positive, range_of
 from ._turns import Turns, unroll
+from ._user_function import user_function
 from ._weights import alive, fixed_values, normalised, reaches_zero, tables_over, values_at, verify_weights

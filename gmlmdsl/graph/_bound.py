@@ -35,6 +35,7 @@ class Bound:
         graphs: the arrays of each graph.
         coords: labels by index set.
         notes: diagnostics that depend on the numbers (W825).
+        allow_python: whether functions of Python that the program names may be imported and run.
     """
 
     program: Program
@@ -43,11 +44,12 @@ class Bound:
     graphs: dict[str, GraphArrays] = field(default_factory=dict)
     coords: dict[str, tuple[Label, ...]] = field(default_factory=dict)
     notes: tuple[Diagnostic, ...] = ()
+    allow_python: bool = False
 
     @cached_property
     def digest(self) -> bytes:
         """The digest of texts, inputs and coordinates, which determine the rest; computed once."""
-        return digest((tuple(s.text for s in self.program.sources), self.inputs, self.coords))
+        return digest((tuple(s.text for s in self.program.sources), self.inputs, self.coords, self.allow_python))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Bound) and self.digest == other.digest)

@@ -9,10 +9,21 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import Span, fail
-from ..program import PRETRAINED, autoregressive_options, input_options, ir, is_decoder, network_options, option_faults, refinement_options
+from ..program import (
+    PRETRAINED,
+    autoregressive_options,
+    input_options,
+    ir,
+    is_decoder,
+    is_function,
+    network_options,
+    option_faults,
+    refinement_options,
+)
 from ._bound import Bound
 from ._graph_variables import GivenArray, VariableArray
 from ._network_form import NetworkForm, Value
+from ._user_function import user_function
 from ._weights import normalised
 
 
@@ -50,7 +61,7 @@ def _planners(program: ir.Program, model: str) -> tuple[str, ...]:
     """Return the names of the networks by which samplers of a model plan."""
     calls = (s.body for s in program.samplers.values() if s.model == model and isinstance(s.body, ir.FormCall) and is_decoder(s.body))
     names = (str(refinement_options(c)["planner"]) for c in calls)
-    return tuple(dict.fromkeys(name for name in names if name not in ("none", "self")))
+    return tuple(dict.fromkeys(name for name in names if name not in ("none", "self") and not is_function(name)))
 
 
 def _planner(name: str, of: NetworkForm, values: tuple[int | str, ...], bound: Bound) -> NetworkForm:
@@ -65,10 +76,12 @@ def _planner(name: str, of: NetworkForm, values: tuple[int | str, ...], bound: B
 def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Any]:
     """Return the options of `refinement` or of one of its presets as numbers and words.
 
-    A schedule's mask is returned unchanged, and its counts become integers.
+    A schedule's mask is returned unchanged, and its counts become integers. A schedule of Python
+    becomes the function if Python is allowed; else its name is returned.
 
     Raises:
-        GmlmError: E409 for a number that an input makes too large or too small.
+        GmlmError: E409 for a number that an input makes too large or too small; E744 for a schedule
+            that cannot be imported.
     """
     stated = refinement_options(call)
     schedule = stated.pop("schedule")
@@ -77,6 +90,9 @@ def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Any]:
         return {**found, "schedule": np.array([bound.integer(e) for e in schedule], np.int64)}
     if isinstance(schedule, ir.Input):
         return {**found, "schedule": np.asarray(bound.inputs[schedule.name], np.int64)}
+    if is_function(schedule) and bound.allow_python:
+        called = "`schedule(cells)`: from the number of cells to a list of how many each pass settles"
+        return {**found, "schedule": user_function(str(schedule), call.span, called)}
     return {**found, "schedule": schedule}
 
 

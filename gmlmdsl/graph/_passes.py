@@ -19,6 +19,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..program import PUBLISHED, ir
+from ._user_function import user_counts
 
 Array = np.ndarray
 ROUNDING = 1e-6  # n cos(..) counts as whole within this rounding error.
@@ -34,7 +35,8 @@ class Passes:
         total: the number of all passes.
         block: the number of cells of a block; all cells if there are no blocks.
         open_after: the number of open cells of a pool of m cells after s passes over it, shape
-            (block + 1, steps + 1). It is None if the schedule depends on confidence or on a mask.
+            (block + 1, steps + 1). It is None if the schedule depends on confidence or on a
+            mask, or is of Python and not allowed.
         settles: the probability that an open cell settles in each pass, shape (total,); None if the
             numbers are fixed.
         again: an upper bound of the probability that a settled cell is hidden again, in each pass,
@@ -68,13 +70,15 @@ def passes_of(call: ir.FormCall, options: Mapping[str, Any], n: int) -> Passes:
         n: the number of cells that are decoded.
 
     Raises:
-        GmlmError: E409 for counts that do not sum to the number of cells.
+        GmlmError: E409 for counts that do not sum to the number of cells; E744 for a schedule of
+            Python that does not return counts.
     """
     schedule, block = options["schedule"], n if options["block"] == "none" else min(int(options["block"]), n)
-    counts = schedule if isinstance(schedule, np.ndarray) else None
+    counts = user_counts(schedule, block, call.span) if callable(schedule) else schedule if isinstance(schedule, np.ndarray) else None
     steps = len(counts) if counts is not None else block if options["steps"] == "cells" else int(options["steps"])
     if counts is not None and (counts.sum() != block or (counts < 1).any()):
-        message = f"`counts` settles {', '.join(map(str, counts.tolist()))} cells, and there are {block:,}"
+        name = call.arguments["schedule"] if callable(schedule) else "counts"
+        message = f"`{name}` settles {', '.join(map(str, counts.tolist()))} cells, and there are {block:,}"
         help = "the numbers are at least 1, one for each pass, and sum to the cells" + " of a block" * (block < n)
         raise fail("E409", message, call.span, f"sums to {int(counts.sum())}", help=help)
     total = steps * -(-n // block)

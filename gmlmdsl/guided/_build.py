@@ -16,7 +16,7 @@ from .._diagnostics import GmlmError, fail
 from .._types import ParamsLike
 from ..data import keys_of
 from ..evaluate import known_params, read_layers, verified_params, verified_probes
-from ..graph import Lowered, autoregressive, guided, lower_model, verify_brackets, verify_strings
+from ..graph import Lowered, autoregressive, guided, lower_model, user_function, verify_brackets, verify_strings
 from ..plan import BUDGET, plan_prefixes
 from ..program import AUTOREGRESSIVE, ir, is_guided
 from ._beams import Beams
@@ -149,7 +149,7 @@ class Setting:
             message = f"{judge.kind} `{judge.name}` runs code: the function `{target}`"
             raise fail("E739", message, judge.body.span, "not allowed", help=help)
         what = f"{judge.kind} `{judge.name}`"
-        function = derive.user_function(target, judge.body.span, "`V(prefixes, lengths) -> rows`")
+        function = user_function(target, judge.body.span, "`V(prefixes, lengths) -> rows`")
         return PythonJudge(function, self.string, judge.kind == "verifier", what, target, judge.body.span)
 
     def _machine(self, judge: ir.Judge, name: str, end: int | None, *, support: bool) -> derive.PrefixMachine:

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import Diagnostic, GmlmError, fail, listed, name_in
-from ..graph import Lowered, Passes, passes_of, refinement
-from ..masks import AbstractMask, lower_mask
-from ..program import AUTOREGRESSIVE, Program, autoregressive_options, ir, is_decoder, used_bodies
+from ..graph import FactorGraph, Lowered, Passes, passes_of, refinement
+from ..masks import AbstractMask, lower_mask, visits_of
+from ..program import AUTOREGRESSIVE, Program, autoregressive_options, ir, is_decoder, reasons_against, used_bodies
 from ._model_lints import lint_dead, lint_directed, lint_gauges, lint_redundant
-from ._require_lints import lint_moves, lint_requires
+from ._require_lints import MOST_INSTANCES, joint_states, lint_moves, lint_requires, values_at_states
 from ._updates import sweep_blocks
 
 Array = np.ndarray
+MOST_STATES = 1 << 10  # W828 has a number for at most this many joint values, and visits of the decoder.
 
 
 def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:
@@ -82,13 +83,69 @@ def _lint_draws(lowered: Lowered, sampler: ir.Sampler, call: ir.FormCall) -> Ite
     how = _settling(options, passes)
     if not how:
         return
-    message = f"sampler `{sampler.name}` {how}: its draws do not follow p"
-    message += ", and may violate a `require`" * bool(lowered.graph.requires)
-    help = f'`gm.theory.output_law(model, params, sampler="{sampler.name}").kl()` says how far; one cell in each pass draws from p'
     if options["decode"] == "argmax":
         yield _likeliest(sampler)
         return
+    lost = _path_divergence(lowered, sampler) if options["temperature"] == 1 else None
+    if lost is not None and lost < 1e-12:
+        return
+    message = f"sampler `{sampler.name}` {how}: its draws do not follow p"
+    message += ", and may violate a `require`" * bool(lowered.graph.requires)
+    law = f'`gm.theory.output_law(model, params, sampler="{sampler.name}").kl()`'
+    help = f"{law} says how far; one cell in each pass draws from p"
+    if lost is not None:
+        message += f"; path divergence {lost:.3g} nats"
+        help = f"KL(p || draws), at most that, is {law}; one cell in each pass draws from p"
     yield Diagnostic("W828", message, name_in(sampler.span, sampler.name), "not from p", (), help)
+
+
+def _joint_table(graph: FactorGraph) -> Array | None:
+    """Return p of all joint values, with an axis for each random cell.
+
+    The result is None if p depends on parameters or given data, or has too many values.
+    """
+    groups, cells = (*graph.factors, *graph.requires), np.arange(graph.n_random)
+    states = joint_states(cells, graph)
+    known = states is not None and len(states) <= MOST_STATES and sum(g.n for g in groups) <= MOST_INSTANCES
+    if states is None or not known or any(g.given is not None or g.parameters for g in groups):
+        return None
+    log_p = np.zeros(len(states))
+    for g in groups:
+        found = [values_at_states(g.take(np.array([k])), cells, states) for k in range(g.n)]
+        log_p += sum(np.where(f, 0.0, -np.inf) if g.kind == "require" else f for f in found)
+    p = np.exp(log_p - log_p.max()) if np.isfinite(log_p.max()) else None
+    return None if p is None else (p / p.sum()).reshape(graph.sizes[cells])
+
+
+def _path_divergence(lowered: Lowered, sampler: ir.Sampler) -> float | None:
+    """Return E B - H(p) of a decoder with the exact conditionals, which bounds KL(p || draws), in nats.
+
+    B bounds -log p of the draws: it is the sum over the visits of the decoder, each with its
+    weight, of -log p(x_i | x_V) of each scored cell i, V the visible cells. The mean under p of a
+    term is H(x_i, x_V) - H(x_V). The result is None if p depends on parameters or given data, if
+    its joint values or the visits are many, or if the places depend on values.
+    """
+    p = None if next(reasons_against(sampler), None) is not None else _joint_table(lowered.graph)
+    if p is None:
+        return None
+    mask = visits_of(lowered, sampler, sampler.span)
+    if not mask.is_listable or mask.support_size > MOST_STATES:
+        return None
+    known: dict[bytes, float] = {}
+
+    def entropy(seen: Array) -> float:
+        if seen.tobytes() not in known:
+            q = p.sum(axis=tuple(np.flatnonzero(~seen)))
+            known[seen.tobytes()] = -float((q * np.log(np.where(q > 0, q, 1.0))).sum())
+        return known[seen.tobytes()]
+
+    cells = np.arange(p.ndim)
+    decoded = np.isin(cells, mask.cells)
+    total = -entropy(decoded)
+    for hidden, scored, weight in zip(*mask.scored_blocks(), strict=True):
+        seen = decoded & ~hidden[cells]
+        total += weight * sum(entropy(seen | (cells == i)) - entropy(seen) for i in np.flatnonzero(scored))
+    return total
 
 
 def _likeliest(sampler: ir.Sampler) -> Diagnostic:

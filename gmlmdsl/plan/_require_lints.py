@@ -41,13 +41,13 @@ def lint_requires(lowered: Lowered) -> Iterator[Diagnostic]:
             return
     cells = np.unique(np.concatenate([g.cells.ravel() for g in rows]))
     cells = cells[cells < lowered.graph.n_cells]
-    states = _states(cells, lowered.graph)
+    states = joint_states(cells, lowered.graph)
     if states is None:
         return
     left = np.ones(len(states), bool)
     spans: list[Span] = []
     for g in rows:
-        after = left & _values(g, cells, states)
+        after = left & values_at_states(g, cells, states).astype(bool)
         spans += [g.span] if (after != left).any() and g.span not in spans else []
         left = after
         if not left.any():
@@ -56,7 +56,7 @@ def lint_requires(lowered: Lowered) -> Iterator[Diagnostic]:
             return
 
 
-def _states(cells: Array, graph: FactorGraph) -> Array | None:
+def joint_states(cells: Array, graph: FactorGraph) -> Array | None:
     """Return all joint codes of cells, shape (states, cells), or None if there are too many."""
     sizes = graph.sizes[cells].tolist()
     if not 0 < np.prod([float(s) for s in sizes]) <= MOST_JOINT:
@@ -71,17 +71,17 @@ def _holds(group: FactorGroup, graph: FactorGraph) -> Array | None:
     """
     cells = np.unique(group.cells)
     cells = cells[cells < graph.n_cells]
-    states = _states(cells, graph) if len(cells) else np.zeros((1, 0), int)
-    return None if states is None else _values(group, cells, states)
+    states = joint_states(cells, graph) if len(cells) else np.zeros((1, 0), int)
+    return None if states is None else values_at_states(group, cells, states).astype(bool)
 
 
-def _values(group: FactorGroup, cells: Array, states: Array) -> Array:
-    """Return a requirement of one instance at joint values of some cells."""
+def values_at_states(group: FactorGroup, cells: Array, states: Array) -> Array:
+    """Return a factor or requirement of one instance at joint values of some cells."""
     place = {int(c): k for k, c in enumerate(cells)}
     codes = {s: states[:, place[int(c)]] if int(c) in place else np.zeros(len(states), int) for s, c in enumerate(group.cells[0])}
     leaves = numpy_leaves(group.columns, group.tables, codes, slice(0, 1))
     with np.errstate(all="ignore"):
-        return np.broadcast_to(np.asarray(evaluate(group.root, leaves)).astype(bool), (1, len(states)))[0]
+        return np.broadcast_to(np.asarray(evaluate(group.root, leaves)), (1, len(states)))[0]
 
 
 def lint_moves(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:

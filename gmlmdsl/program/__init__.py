@@ -12,7 +12,7 @@ from ._check_visits import is_decoder, reasons_against
 from ._mask_lints import used_bodies
 from ._network_forms import AUTOREGRESSIVE, PRETRAINED, PUBLISHED, REFINEMENT
 from ._operators import UNTAKEN, NoValueError, computed, written
-from ._options import autoregressive_options, guided_options, input_options, network_options, refinement_options
+from ._options import autoregressive_options, guided_options, input_options, is_function, network_options, refinement_options
 from ._program import Program
 from ._python_code import python_code
 from ._scales import CODES, Scale
@@ -43,6 +43,7 @@ __all__ = [
     "input_options",
     "ir",
     "is_decoder",
+    "is_function",
     "is_guided",
     "judges_of",
     "names_in",

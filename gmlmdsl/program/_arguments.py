@@ -293,14 +293,28 @@ def _text(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
 
 
 _ALSO = {
-    forms.SCHEDULE: ", `counts([1, 2, 3])`, or the name of a mask",
-    forms.PLANNER: ", or the name of a network",
+    forms.SCHEDULE: ', `counts([1, 2, 3])`, `python("package.module:name")`, or the name of a mask',
+    forms.PLANNER: ', `python("package.module:name")`, or the name of a network',
     forms.CONFIDENCE: ', or `python("package.module:name")`',
+}
+# Functions of Python: their arguments and results.
+_FUNCTIONS = {
+    forms.SCHEDULE: "a function of the number of cells, whose result lists how many each pass settles",
+    forms.PLANNER: "a function of codes, shape (.., cells), and log p, shape (.., cells, values), whose result has the shape (.., cells)",
+    forms.CONFIDENCE: "a function of log p, shape (.., values), whose result has the shape (..)",
 }
 
 
 def _word(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
+    """Check a word, or `python("package.module:name")` for options that take it, whose target is returned."""
     e = arguments[0].value
+    if isinstance(e, tree.Call) and e.function.name == "python" and option.takes in _FUNCTIONS:
+        target = e.arguments[0].value if len(e.arguments) == 1 and e.arguments[0].keyword is None else None
+        if isinstance(target, tree.String) and TARGET.fullmatch(target.value):
+            return target.value
+        help = f'write `python("package.module:name")`: {_FUNCTIONS[option.takes]}'
+        scope.report("E303", f"`{e.span.text}` names no function", e.span, "not a function", help=help)
+        return None
     if isinstance(e, tree.Name) and e.name in option.words:
         return e.name
     otherwise = f"one of {listed(option.words)}{_ALSO.get(option.takes, '')}"
@@ -314,7 +328,7 @@ def _word(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
 
 
 def _schedule(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
-    """Check a schedule: a word, a list of counts, or a mask or input that is declared earlier."""
+    """Check a schedule: a word, a function, a list of counts, or a mask or input that is declared earlier."""
     e = arguments[0].value
     if isinstance(e, tree.Call) and e.function.name == "counts":
         return _counts(e, scope)
@@ -330,21 +344,8 @@ def _schedule(arguments: list[tree.Argument], option: Option, scope: Scope, axes
     return symbol.value
 
 
-def _confidence(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
-    """Check a confidence: a word, or `python("package.module:name")`, whose target is returned."""
-    e = arguments[0].value
-    if not isinstance(e, tree.Call) or e.function.name != "python":
-        return _word(arguments, option, scope, axes)
-    target = e.arguments[0].value if len(e.arguments) == 1 and e.arguments[0].keyword is None else None
-    if isinstance(target, tree.String) and TARGET.fullmatch(target.value):
-        return target.value
-    help = 'write `python("package.module:name")`: a function of log p, shape (.., values), whose result has the shape (..)'
-    scope.report("E303", f"`{e.span.text}` names no function", e.span, "not a function", help=help)
-    return None
-
-
 def _planner(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
-    """Check a planner: a word, or the name of a network."""
+    """Check a planner: a word, a function, or the name of a network."""
     e = arguments[0].value
     symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
     if not isinstance(e, tree.Name) or e.name in option.words or symbol is None or symbol.kind != "network":
@@ -460,7 +461,7 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
     forms.WORD: _word,
     forms.SCHEDULE: _schedule,
     forms.PLANNER: _planner,
-    forms.CONFIDENCE: _confidence,
+    forms.CONFIDENCE: _word,
     forms.SAMPLER: _sampler,
     forms.MODEL: _named,
     forms.NETWORK: _named,

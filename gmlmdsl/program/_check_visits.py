@@ -15,7 +15,7 @@ from ._expressions import known_number
 from ._kernels import Start
 from ._mask_bodies import FormMask
 from ._network_forms import PUBLISHED, REFINEMENT
-from ._options import refinement_options
+from ._options import is_function, refinement_options
 from ._program import Input, Model, Sampler
 from ._scope import Scope
 
@@ -81,7 +81,8 @@ def _against(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         yield "rows with a value that it leaves out have probability 0", "write neither `top_k` nor `top_p`"
     if o["start"] != "hide":
         yield "it starts from random values", "write `start = hide`"
-    if not isinstance(o["schedule"], tuple | Input) and o["schedule"] not in AT_SETTLED and known_number(o["steps"]) != 1:  # type: ignore[arg-type]
+    counted = isinstance(o["schedule"], tuple | Input) or is_function(o["schedule"])
+    if not counted and o["schedule"] not in AT_SETTLED and known_number(o["steps"]) != 1:  # type: ignore[arg-type]
         yield "its schedule settles no cell for good", "write `schedule = linear`, `cosine` or `counts([..])`"
     if _looks_at_draws(o):
         why = "which cells settle depends on the values that were drawn: the confidence is that of these"

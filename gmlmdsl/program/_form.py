@@ -22,10 +22,10 @@ NUMBERS = "numbers"  # [a, b, ..]
 TEXT = "text"
 TEXTS = "texts"
 WORD = "word"  # one of `words`
-# one of `words`, `counts([..])`, or the name of a mask of the model or of an input
+# one of `words`, `counts([..])`, a function of Python, or the name of a mask of the model or of an input
 SCHEDULE = "schedule"
 CONFIDENCE = "confidence"  # one of `words`, or `python("package.module:name")`
-PLANNER = "planner"  # one of `words`, or the name of a network
+PLANNER = "planner"  # one of `words`, a function of Python, or the name of a network
 SAMPLER = "sampler"  # the name of a sampler
 EXPRESSION = "expression"
 MODEL = "model"  # the name of a model

@@ -58,7 +58,8 @@ _REFINEMENT = (
         SCHEDULE,
         "which cells the next pass predicts: `all`; the last n (T - t) / T (`linear`) or n cos(pi t / 2 T) (`cosine`), rounded down, by "
         "`order`; all but "
-        "so many more, a number for each pass (`counts([2, 3, 3])`, or an input); those below `threshold`; all but one more "
+        "so many more, a number for each pass (`counts([2, 3, 3])`, an input, or what a function of the number of cells returns, "
+        '`python("package.module:name")`); those below `threshold`; all but one more '
         "(`easy_first`); or a mask's. The last pass settles all. Left out: `linear` where `remask`, `order` or `block` needs it, "
         "else `all`",
         words=("all", "linear", "cosine", "threshold", "easy_first"),
@@ -106,8 +107,9 @@ _REFINEMENT = (
         PLANNER,
         "path planning (Peng et al. 2025): of all cells, settled ones too, the next pass predicts those of the lowest score, as many as "
         "the schedule says. An open cell's score is the probability of its drawn value, a settled one's that of its value to the power of "
-        "`eta`, by the model's own conditional (`self`), or by a network that sees the whole row (its name, and its weights among the "
-        "parameters). It takes the place of `order`, so `random_order` has none",
+        "`eta`, by the model's own conditional (`self`), by a network that sees the whole row (its name, and its weights among the "
+        'parameters), or by a function of the row and of log p of the pass, `python("package.module:name")`. It takes the place of '
+        "`order`, so `random_order` has none",
         "none",
         words=("none", "self"),
     ),

@@ -19,9 +19,10 @@ _NEEDS_A_SCHEDULE = ("least_confident", "random", *PUBLISHED)
 def refinement_options(call: FormCall) -> dict[str, object]:
     """Return every option of `refinement` or of one of its presets.
 
-    Words are texts, and numbers are expressions. A schedule is a word, a mask, a tuple of counts,
-    or the input that contains the counts. `top_k`, `top_p`, `block` and `loop` are the text `none`
-    if they are not set. If the program lists counts, `steps` is their number.
+    Words are texts, and numbers are expressions; a function of Python is "package.module:name". A
+    schedule is a word, a function, a mask, a tuple of counts, or the input that contains the
+    counts. `top_k`, `top_p`, `block` and `loop` are the text `none` if they are not set. If the
+    program lists counts, `steps` is their number.
     """
     out = _filled(call)
     out["remask"] = RENAMED.get(str(out["remask"]), out["remask"])
@@ -38,6 +39,11 @@ def refinement_options(call: FormCall) -> dict[str, object]:
     if out["eta"] == "":
         out["eta"] = Literal(call.span, 0.1 if out["planner"] == "none" else 1.0)
     return out
+
+
+def is_function(option: object) -> bool:
+    """Return whether an option of a decoder is a function of Python, "package.module:name"."""
+    return isinstance(option, str) and ":" in option
 
 
 def autoregressive_options(call: FormCall) -> dict[str, object]:

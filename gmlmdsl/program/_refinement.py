@@ -18,7 +18,7 @@ from ._expressions import known_number
 from ._form import Form
 from ._mask_bodies import Mask
 from ._network_forms import AUTOREGRESSIVE, PUBLISHED, RENAMED
-from ._options import autoregressive_options, network_options, refinement_options
+from ._options import autoregressive_options, is_function, network_options, refinement_options
 from ._program import Input, Model
 from ._scope import Scope
 from ._terms import Literal
@@ -122,7 +122,9 @@ def _check_mask(written: Mapping[str, tree.Argument], schedule: object, model: M
 
 
 def _word(schedule: object) -> str:
-    return schedule if isinstance(schedule, str) else "counts" if isinstance(schedule, tuple | Input) else "mask"
+    if isinstance(schedule, tuple | Input) or is_function(schedule):
+        return "counts"
+    return schedule if isinstance(schedule, str) else "mask"
 
 
 def _idle(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
@@ -227,7 +229,7 @@ def _check_planner(call: tree.Call, written: Mapping[str, tree.Argument], o: Map
     }
     for reason in (r for r, holds in reasons.items() if holds):
         report_idle("planner", reason, call, scope, help=f"write it in {_planned(o, str(name))}")
-    if name == "self":
+    if name == "self" or is_function(name):
         return
     network, span = scope.program[str(name)].value, written["planner"].value.span
     why = _no_planner(network, model)

@@ -108,7 +108,7 @@ def decoder_law(
             that draws subsets of rows which end early; E741 for a schedule that looks at x.
     """
     kernel = derive.refinement_kernel(lowered, call, bound)
-    planner = kernel.rules.planner
+    planner = kernel.rules.planner if isinstance(kernel.rules.planner, str) else "none"  # the name of a network, if it has one
     if lowered.graph.network is None:
         if planner not in ("none", "self"):
             message = f"{what}: network `{planner}` plans beside a network, and here conditionals are those of a joint distribution"
@@ -357,7 +357,9 @@ class _Decoder:
         if self.judge is not None:
             whole, place = np.unique(np.where(self.free, tokens, self.q), axis=0, return_inverse=True)
             log_p = self.judge(whole, _log_p)[0][place.ravel()]
-        own = np.take_along_axis(log_p, tokens[..., None], axis=2)[..., 0]
+        own, plans = np.take_along_axis(log_p, tokens[..., None], axis=2)[..., 0], self.kernel.rules.planner
+        if callable(plans):
+            own = np.asarray(plans(on_device(tokens, np.int32), on_device(log_p)), np.float64)
         return self.kernel.rules.eta * np.maximum(own, derive.LEAST_SCORE)
 
     def _opened(self, rows: Rows, t: int, last: bool) -> tuple[Array, Array, Array]:

@@ -19,7 +19,7 @@ from .._types import Given, ParamsLike
 from ..data import bound_once
 from ..evaluate import known_params
 from ..graph import verify_is_model
-from ..program import ir, is_decoder
+from ..program import ir, is_decoder, is_function
 from ._configurations import verify_model
 from ._decoded_law import call_of, decoded_law, truth_table
 from ._decoder_law import decoder_law
@@ -232,7 +232,7 @@ def _with_steps(sampler: ir.Sampler, steps: int) -> tuple[ir.Sampler, int]:
     schedule = call.arguments.get("schedule")
     if isinstance(schedule, tuple):
         return sampler, len(schedule)
-    if isinstance(schedule, ir.Input):
+    if isinstance(schedule, ir.Input) or is_function(schedule):
         return sampler, steps
     changed = replace(call, arguments={**call.arguments, "steps": ir.Literal(call.span, steps)})
     start = ir.start_of(sampler.body)

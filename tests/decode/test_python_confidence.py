@@ -1,4 +1,4 @@
-"""Confidences of the user's own: those of the language written again in Python decode alike, and what they may not be."""
+"""Confidences, planners and schedules of the user's own: those of the language written again in Python decode alike, and what they may not be."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import Source
 from gmlmdsl.explain import explain
+from gmlmdsl.graph import bind
+from gmlmdsl.plan import check_bound
 from gmlmdsl.program import check_source
 
 pytestmark = [
@@ -27,6 +29,16 @@ model m {
 }
 sampler named  = refinement(steps = 2, schedule = linear, decode = sample, confidence = NAMED)
 sampler called = refinement(steps = 2, schedule = linear, decode = sample, confidence = python("own_confidence:NAMED"))
+"""
+NETWORK = "network net = mlp(width = 4)\nmodel m { var x[i in range(4)] : range(3) conditional x ~ net() }\n"
+PLAIN = "model m { var x[i in range(4)] : range(3) factor 0.3 * x[i] * x[i + 1] for i in range(3) }"
+DECODERS = """
+sampler listed  for m = random_order(schedule = counts([1, 1, 2]))
+sampler counted for m = random_order(schedule = python("own_confidence:counts"))
+sampler capped  for m = refinement(decode = sample, remask = remdm_cap, eta = 0.4, schedule = counts([1, 1, 2]))
+sampler hiding  for m = refinement(decode = sample, remask = remdm_cap, eta = 0.4, schedule = python("own_confidence:counts"))
+sampler self    for m = refinement(steps = 3, schedule = linear, decode = sample, planner = self, eta = 2)
+sampler planned for m = refinement(steps = 3, schedule = linear, decode = sample, planner = python("own_confidence:plan"), eta = 2)
 """
 PARAMS = {"J": 0.3}
 
@@ -48,11 +60,30 @@ def last(log_p):
     return jnp.broadcast_to(jnp.arange(log_p.shape[-2], dtype=log_p.dtype), log_p.shape[:-1])
 
 
+def counts(n):
+    """One cell in each pass, and the rest in the last."""
+    return [1, 1, n - 2]
+
+
+def plan(codes, log_p):
+    """log p of each cell's value by the pass itself, which is the planner `self`."""
+    return jnp.take_along_axis(log_p, codes[..., None], axis=-1)[..., 0]
+
+
 @pytest.fixture(autouse=True)
 def module(monkeypatch: pytest.MonkeyPatch) -> None:
     """The functions of this file as a module that programs can name."""
     own = type(sys)("own_confidence")
-    vars(own).update(entropy=entropy, margin=margin, last=last, table=lambda log_p: log_p, broken=lambda log_p: log_p.nothing, number=3)
+    vars(own).update(
+        entropy=entropy,
+        margin=margin,
+        last=last,
+        counts=counts,
+        plan=plan,
+        table=lambda log_p: log_p,
+        broken=lambda log_p: log_p.nothing,
+        number=3,
+    )
     monkeypatch.setitem(sys.modules, "own_confidence", own)
 
 
@@ -96,6 +127,69 @@ def test_an_order_of_places_is_a_confidence_too() -> None:
 def test_a_function_that_does_not_fit_is_reported_before_a_draw(name: str, words: str) -> None:
     with pytest.raises(gm.GmlmError, match=words):
         model_with(name).sample(PARAMS, "called", draws=1, chains=1)
+
+
+@pytest.mark.parametrize(("word", "function"), [("listed", "counted"), ("capped", "hiding"), ("self", "planned")])
+@pytest.mark.parametrize("network", [False, True], ids=["joint", "network"])
+def test_a_schedule_and_a_planner_decode_as_what_they_write_again(word: str, function: str, network: bool) -> None:
+    text = NETWORK if network else PROGRAM[: PROGRAM.index("sampler")]
+    bounds = "mask a = visits(listed)\nmask b = visits(counted)\n" * network
+    model = gm.parse(text + DECODERS + bounds, allow_python=True).model()
+    params = model.init_params(seed=0) if isinstance(model, gm.ConditionalModel) else PARAMS
+    laws = [np.asarray(gm.theory.output_law(model, params, sampler=s).probabilities) for s in (word, function)]
+    np.testing.assert_allclose(*laws, atol=1e-12)
+    drawn = [np.asarray(model.sample(params, s, draws=30, chains=1, seed=0).posterior["x"]) for s in (word, function)]
+    np.testing.assert_array_equal(*drawn)
+    rows = drawn[0].reshape(-1, 4)[:5]
+    if word == "listed":
+        np.testing.assert_allclose(*(model.log_prob_bound(params, rows, sampler=s).values for s in (word, function)), atol=1e-12)
+        curve = gm.theory.decoding_curve(model, params, [word, function], passes=[1, 4], truth=gm.parse(PLAIN).model())
+        np.testing.assert_allclose(*curve.table.groupby("sampler")["kl"].apply(np.asarray), atol=1e-12)
+    if network and word == "listed":
+        np.testing.assert_allclose(*(model.loss(params, rows, mask=m) for m in "ab"), atol=1e-12)
+
+
+def test_a_planner_that_trusts_every_settled_cell_hides_none_again() -> None:
+    never = next(line for line in DECODERS.splitlines() if " self " in line).replace(" self ", " never ", 1).replace("eta = 2", "eta = 0")
+    sys.modules["own_confidence"].plan = lambda codes, log_p: jnp.zeros_like(log_p[..., 0])  # type: ignore[attr-defined]
+    model = gm.parse(NETWORK + DECODERS + never, allow_python=True).model()
+    params = model.init_params(seed=0)
+    laws = [np.asarray(gm.theory.output_law(model, params, sampler=s).probabilities) for s in ("never", "planned", "self")]
+    np.testing.assert_allclose(laws[0], laws[1], atol=1e-12)
+    assert np.abs(laws[1] - laws[2]).max() > 1e-4
+    drawn = [np.asarray(model.sample(params, s, draws=60, chains=1, seed=0).posterior["x"]) for s in ("never", "planned", "self")]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert (drawn[1] != drawn[2]).any()
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (lambda n: [1, 2], "`own_confidence:counts` settles 1, 2 cells, and there are 4"),
+        (lambda n: [0, 4], "`own_confidence:counts` settles 0, 4 cells"),
+        (lambda n: [0.5, 3.5], "must return a list of whole numbers, got float64"),
+        (lambda n: n, r"must return a list of whole numbers, got int64 of shape \(\)"),
+        (lambda n: 1 / 0, "cannot be called with 4 cells: ZeroDivisionError"),
+        (3, "is not a function"),
+    ],
+)
+def test_a_schedule_that_does_not_fit_is_reported_before_a_draw(found: object, words: str) -> None:
+    sys.modules["own_confidence"].counts = found  # type: ignore[attr-defined]
+    with pytest.raises(gm.GmlmError, match=words):
+        gm.parse(PROGRAM[: PROGRAM.index("sampler")] + DECODERS, allow_python=True).model().sample(PARAMS, "counted", draws=1)
+
+
+@pytest.mark.produces("E739")
+@pytest.mark.parametrize("name", ["counted", "planned"])
+def test_checks_and_explanations_run_no_schedule(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "own_confidence")
+    line = next(line for line in DECODERS.splitlines() if f" {name} " in line)
+    checked = check_source(Source("m.gmlm", PROGRAM[: PROGRAM.index("sampler")] + line))
+    notes, _ = check_bound(checked, {})
+    assert [n.code for n in notes] == ["W828"]
+    assert "own_confidence:" in explain(checked, bind(checked, {}), model="m", sampler=name)
+    with pytest.raises(gm.GmlmError, match=f"sampler `{name}` calls the function `own_confidence:"):
+        gm.parse(PROGRAM[: PROGRAM.index("sampler")] + line).model()
 
 
 @pytest.mark.produces("E739")

@@ -11,7 +11,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from chi_square import p_value
@@ -20,6 +19,7 @@ from oracle import _decoders as oracle
 from thinned import thinned
 
 import gmlmdsl as gm
+from gmlmdsl.derive import float_type
 
 RING = """
 index t = range(5)
@@ -334,8 +334,8 @@ def p_of_draws(cases: dict[str, Any], name: str, sampler: str, count: int, seed:
     """The chi-square p-value of draws against the exact law."""
     model, params, _, _, sizes = case(cases, name)
     law = gm.theory.output_law(model, params, sampler=sampler).probabilities
-    single = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32) if eqx.is_inexact_array(a) else a, params)
-    found = model.sample(single, sampler, draws=count // 4, chains=4, seed=seed, progress=False).posterior
+    params = jax.tree.map(lambda a: a.astype(float_type()) if eqx.is_inexact_array(a) else a, params)  # drawn in the working precision
+    found = model.sample(params, sampler, draws=count // 4, chains=4, seed=seed, progress=False).posterior
     parts = []
     for v in model.graph.observed:
         values, own = np.asarray(found[v.name]).reshape(count, -1), np.asarray(v.values_of(np.arange(len(v.labels))))

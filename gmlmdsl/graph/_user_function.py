@@ -6,11 +6,9 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 
 from .._diagnostics import Span, fail
-from ._arrays import float_type
 
 
 def user_function(target: str, place: Span | None, called: str) -> Callable[..., Any]:
@@ -35,20 +33,18 @@ def user_function(target: str, place: Span | None, called: str) -> Callable[...,
     return found
 
 
-def user_confidence(target: str, place: Span | None, n_cells: int, n_values: int) -> Callable[[jax.Array], jax.Array]:
-    """Import a confidence: a function from log p, shape (.., values), to numbers of shape (..).
+def user_counts(schedule: Callable[..., Any], cells: int, place: Span) -> np.ndarray:
+    """Return how many of the cells each pass settles by a schedule of Python.
 
     Raises:
-        GmlmError: E744 if it cannot be imported, JAX cannot trace it, or its result has another shape.
+        GmlmError: E744 if the schedule raises, or returns no list of whole numbers.
     """
-    called = "`confidence(log_p)`: from log p of shape (.., values) to numbers of shape (..), by `jax.numpy`"
-    found = user_function(target, place, called)
     try:
-        shape = jax.eval_shape(found, jax.ShapeDtypeStruct((n_cells, n_values), float_type()))
-        fits = getattr(shape, "shape", None) == (n_cells,) and jnp.issubdtype(shape.dtype, jnp.floating)
+        counts = np.asarray(schedule(cells))
     except Exception as error:  # The function is the user's, and may raise any exception.
-        raise fail("E744", f"`{target}` cannot be called: {type(error).__name__}: {error}", place, "called here", help=called) from error
-    if not fits:
-        got = getattr(shape, "shape", type(shape).__name__)
-        raise fail("E744", f"`{target}` must return floats of shape {(n_cells,)}, got {got}", place, "called here", help=called)
-    return found
+        message = f"the schedule cannot be called with {cells} cells: {type(error).__name__}: {error}"
+        raise fail("E744", message, place, "called here") from error
+    if counts.ndim != 1 or counts.dtype.kind not in "iu":
+        message = f"the schedule must return a list of whole numbers, got {counts.dtype} of shape {counts.shape}"
+        raise fail("E744", message, place, "called here", help="return how many cells each pass settles, such as `[1, 2, 3]` for 6 cells")
+    return counts.astype(np.int64)
