@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from . import theory as theory
     from ._compile import BoundProgram as BoundProgram
     from ._compile import load as load
-    from ._compile import load_fit as load_fit
     from ._compile import parse as parse
     from ._diagnostics import Diagnostic as Diagnostic
     from ._diagnostics import GmlmError as GmlmError
     from ._diagnostics import GmlmWarning as GmlmWarning
+    from ._load_fit import load_fit as load_fit
     from .assess import compare as compare
     from .assess import wald_test as wald_test
     from .data import mock_inputs as mock_inputs
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "BoundProgram": "._compile",
     "load": "._compile",
-    "load_fit": "._compile",
+    "load_fit": "._load_fit",
     "parse": "._compile",
     "ConditionalModel": ".model",
     "Diagnostic": "._diagnostics",

@@ -25,7 +25,7 @@ from ._beam_search import AbstractPrefixes, BeamRows, BeamSearch, Search, Search
 from ._block_tables import Chunks, Table, TabledBlocks, Tables, Weights, block_weights, table_codes, tabled_losses
 from ._bounded_jit import bound_jit, bounded_jit, compiled_only, mappings, quickly_compiled, under_automatic_mesh
 from ._causal_oracle import CausalOracle, CausalState, causal_oracle
-from ._conditional import log_conditional, maximum
+from ._conditional import log_conditional
 from ._contracted_oracle import ContractedOracle, contracted_oracle
 from ._contraction import Contraction, contraction
 from ._decoded import AbstractDecoder, Decoded
@@ -35,6 +35,7 @@ from ._kernel import AbstractKernel, Info, State, Target
 from ._listed import ListedRows, log_marginal
 from ._listed_moments import listed_second_order
 from ._listing import listed_rows
+from ._loop import maximum
 from ._loss import DrawnLoss, ExactLoss, as_listed, drawn_loss, exact_loss
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import noisy_mask, random_ranks

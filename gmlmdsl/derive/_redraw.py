@@ -7,9 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from ._arrays import Graph, drawn_blocks, put_value
-from ._conditional import pick_value
 from ._energy import Codes, Params, local_scores
-from ._picks import levels_of
+from ._picks import levels_of, pick_value
 from ._random import fold, words
 
 
