@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._bootstrap import Bootstrap, bootstrap
-from ._bootstrap_differences import bootstrap_differences
 from ._case_dropping import CaseDropping, case_dropping
-from ._centrality import centrality
+from ._centrality import bootstrap_differences, centrality
 from ._compare import compare
 from ._couplings import couplings, has_signs
 from ._group_differences import Permutations, differences

@@ -20,10 +20,8 @@ from ..evaluate import init_params
 from ..fit import Evidence, Penalised, evidence_identity, long_fit, verified_rows, verify_possible
 from ..plan import verify_held
 from ._couplings import pairs_of
-from ._path_choice import held_out, stability
-from ._path_ebic import ebic
-from ._path_elasso import GAMMA as ELASSO_GAMMA
-from ._path_elasso import averaged, penalised_ebic, span
+from ._path_choice import GAMMA as ELASSO_GAMMA
+from ._path_choice import averaged, ebic, held_out, penalised_ebic, span, stability
 from ._path_groups import Edges, edges_of
 from ._path_runs import PathOptions, Runs
 

@@ -2,7 +2,6 @@
 
 from . import _forms as forms
 from . import ir
-from ._added_let import added_let, of_added
 from ._allow import apply_allowances as allowed
 from ._check import check_file, check_source
 from ._check_guided import is_guided, judges_of
@@ -17,7 +16,7 @@ from ._program import Program
 from ._python_code import python_code
 from ._scales import CODES, Scale
 from ._sound_part import names_in, with_model, without_inputs, without_names
-from ._texts import checked_texts
+from ._texts import added_let, checked_texts, of_added
 
 __all__ = [
     "AUTOREGRESSIVE",

@@ -1,6 +1,6 @@
 """Mend syntax of Stan, NumPyro, R and Python.
 
-Each public function returns an edit, or None if the statement has another fault. `_advice.py` gives
+Each public function returns an edit, or None if the statement has another fault. `_explain.py` gives
 advice if no edit certainly mends it. `hints.toml` contains single signs (`&&`, `**`, `:=`), and
 words that begin statements in other languages.
 """

@@ -23,10 +23,9 @@ from ._chains import MOST_DENSE
 from ._configurations import MOST_STATES, Configurations, configurations, verify_count
 from ._costs import gradient_cost, step_cost
 from ._estimation import Information, information_matrices, verify_interior
-from ._mask_report import MaskReport
+from ._mask_report import MaskReport, recommendation
 from ._monte_carlo import LEAST_DRAWS, DrawnRows, SampledInformation, draw_rows, row_scores, sampled_information
 from ._quantity import Quantity
-from ._recommend import recommendation
 from ._reversible import PRODUCTS, constant_kind, reversible_gap
 
 if TYPE_CHECKING:
