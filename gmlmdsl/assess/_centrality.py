@@ -195,7 +195,7 @@ def _paths(near: list[list[tuple[int, float]]], source: int) -> tuple[Array, Arr
 
 
 def _stability(again: Array, found: Array) -> float:
-    """Return the mean rank correlation of a replication's centralities with those of the fit.
+    """Return the mean rank correlation between the centralities of replications and of the fit.
 
     The result is nan if all cells have the same centrality.
     """

@@ -64,9 +64,9 @@ def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.Dat
     Let q be the mean number of couplings that a half sample selects at a penalty or above it, p the
     number of couplings, and pi the threshold. The expected number of wrongly stable couplings is at
     most q^2 / ((2 pi - 1) p). This holds for couplings that are absent if all these are
-    exchangeable (Meinshausen and Buhlmann 2010, Theorem 1). It also holds for couplings of any kind
-    that a half sample selects with probability below q / p, if half samples come in complementary
-    pairs, as they do here (Shah and Samworth 2013, Theorem 1).
+    exchangeable (Meinshausen and Buhlmann 2010, Theorem 1). If half samples come in complementary
+    pairs, as they do here, it also holds for all couplings that a half sample selects with
+    probability below q / p (Shah and Samworth 2013, Theorem 1).
     """
     import pandas as pd
 
@@ -263,7 +263,7 @@ def _verify_minimum(hessian: Array) -> None:
 
 
 def span(run: Runs) -> float:
-    """Return the last penalty as a share of the first: that of glmnet, by rows and predictors."""
+    """Return the last penalty as a share of the first, which glmnet chooses by rows and predictors."""
     few = (run.size(run.whole) < run.touch.sum(axis=1)).any()
     return np.sqrt(SPAN) if few else SPAN
 

@@ -238,7 +238,7 @@ class Runs:
 
 
 def _touching(blocks: Sequence[Sequence[int]], pairs: Sequence[Sequence[tuple[int, int]]], cells: int) -> Array:
-    """Return which couplings have a cell in which blocks, shape (blocks, couplings)."""
+    """Return whether each coupling has a cell in each block, shape (blocks, couplings)."""
     held = np.zeros((len(blocks), cells), bool)
     for k, block in enumerate(blocks):
         held[k, list(block)] = True

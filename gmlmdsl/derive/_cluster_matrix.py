@@ -21,11 +21,11 @@ MOST_WORK = 4e9
 def cluster_matrix(plan: ClusterPlan, states: Array, log_p: Array, params: dict[str, Array], beta: float) -> Array:
     """Return the transition matrix P(x, y) of a cluster update.
 
-    P(x, y) is the sum over groups of exchanges, seeds and clusters K of p(K | x) times the
-    probability of the image y_K. p(K | x) is |K| / n times the probability that bonds connect K,
-    times the probability that no bond joins K to other cells. The probability that bonds connect K
-    is the same at every image of x_K. The image is therefore drawn in proportion to p(x) times the
-    probability that no bond joins K to other cells.
+    P(x, y) is a sum over groups of exchanges, seeds and clusters K. A term is p(K | x) times the
+    probability of the image y_K. Here p(K | x) is |K| / n times the probability that bonds connect
+    K, times the probability that no bond joins K to other cells. The probability that bonds connect
+    K is the same at every image of x_K. The image is therefore drawn in proportion to p(x) times
+    the probability that no bond joins K to other cells.
 
     Args:
         plan: the plan of the update.

@@ -232,7 +232,7 @@ def _in_order(cells: Array, values: Array) -> Iterator[tuple[Array, Array]]:
 
 
 def _merged(parts: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Return tables of the same shape, those of the same cells added."""
+    """Return tables of the same shape, with tables of the same cells added."""
     cells, values = (np.concatenate(a) for a in zip(*parts, strict=True))
     order = np.lexsort(cells.T[::-1])
     cells = cells[order]

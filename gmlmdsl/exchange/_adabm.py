@@ -116,8 +116,7 @@ def read_adabm(source: Source) -> PottsModel:
 def _values(found: _Found) -> tuple[tuple[str, ...], Array]:
     """Return the values in order, and the code of each symbol of the file.
 
-    Numbers are codes. Letters have the order in which fields have them, which is that of the
-    alphabet.
+    Numbers are codes. Letters have the order of the fields, which is the order of the alphabet.
     """
     symbols, rows = list(found.symbols), found.rows
     if all(SITE.fullmatch(s) for s in symbols):

@@ -26,7 +26,7 @@ class Names:
         self._next: dict[str, int] = {}
 
     def fresh(self, name: str) -> str:
-        """Return the name, or one with `_2`, `_3`, .. behind it if it is taken."""
+        """Return the name if it is free, else the first free one of `name_2`, `name_3`, ..."""
         found = name
         while found in self._taken:
             self._next[name] = self._next.get(name, 1) + 1
@@ -35,7 +35,7 @@ class Names:
         return found
 
     def fresh_of(self, name: str) -> str:
-        """Return the name, or that of a network with it if it is taken."""
+        """Return the name if it is free, else the first free name that begins with `name_network`."""
         return self.fresh(name if name not in self._taken else f"{name}_network")
 
 

@@ -57,8 +57,8 @@ def read_model(path: str | Path, evidence: str | Path | None = None) -> Imported
         focus sequence of plmc, for `coords=`.
 
     Raises:
-        GmlmError: E532 for a file in none of the formats, E533 for numbers that are no
-            distribution, E535 for sizes above the limits, E507 for evidence with another format,
+        GmlmError: E532 for a file in none of the formats. E533 for numbers that are not a
+            distribution. E535 for sizes above the limits. E507 for evidence with another format.
             E119 or E120 for a file that cannot be read.
     """
     path = as_path(path)

@@ -50,8 +50,8 @@ def read_uai(source: Source) -> TableModel:
     """Return the tables of a UAI text.
 
     Raises:
-        GmlmError: E532 for a text that is not in the format, E533 for numbers that are no factors
-            or no probabilities, E535 for tables above the limit.
+        GmlmError: E532 for a text that is not in the format. E533 for numbers that are not factors
+            or not probabilities. E535 for tables above the limit.
     """
     scan = Scanner(source, TOKEN)
     is_bayesian = scan.take().text == "BAYES"

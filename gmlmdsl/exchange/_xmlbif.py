@@ -76,8 +76,8 @@ def read_xmlbif(source: Source) -> BayesianNetwork:
     """Return the network of an XMLBIF text.
 
     Raises:
-        GmlmError: E532 for a text that is not in the format or declares an entity, E533 for numbers
-            that are no probabilities, E535 for tables above the limit.
+        GmlmError: E532 for a text that is not in the format or declares an entity. E533 for numbers
+            that are not probabilities. E535 for tables above the limit.
     """
     root = _Builder(source).built()
     if root.tag.upper() != "BIF":

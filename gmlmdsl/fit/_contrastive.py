@@ -233,7 +233,7 @@ def prepared(
     method: PersistentContrastiveDivergence,
     seed: int,
 ) -> tuple[Climb, Carry]:
-    """Return the constants of the steps and the first carry.
+    """Return the constants of all steps, and the state before the first step.
 
     Args:
         lowered: as in `climb`.

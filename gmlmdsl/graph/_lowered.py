@@ -67,8 +67,8 @@ def lower_model(bound: Bound, name: str) -> Lowered:
     """Return the factor graph of a bound program's model.
 
     Raises:
-        GmlmError: for faults that only the inputs show: an index out of range, a pair that is not
-            an edge, a cell with two distributions, a program that is too large.
+        GmlmError: for faults that only the inputs reveal, such as an index out of range, a pair
+            that is not an edge, a cell with two distributions, or a program that is too large.
     """
     lowered, faults = lower_sound(bound, name)
     if faults:

@@ -17,7 +17,7 @@ MOST_TERMS = 64  # Each term is a group of factors.
 
 
 def summands(e: ir.Expression, clauses: ir.Clauses, model: ir.Model) -> list[tuple[ir.Expression, ir.Clauses]]:
-    """Return terms with their clauses whose sum, over all iterations, is that of an expression.
+    """Return terms with their clauses. Their sum over all iterations is an expression's sum.
 
     A sum with a `for` joins its loops to those of the clauses. It may stand in other sums and
     differences, beside a factor or over a divisor without such a sum, and in a `let` without axes.

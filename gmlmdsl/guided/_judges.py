@@ -20,6 +20,8 @@ from ..networks import Probe
 if TYPE_CHECKING:
     import numpy as np
 
+    from ._oracle import Oracle
+
 
 class View(eqx.Module):
     """The prefixes that are judged.
@@ -104,7 +106,7 @@ class AbstractJudge(eqx.Module):
 
 
 class AbstractMachineJudge(AbstractJudge):
-    """A judge whose state is that of a model's prefix machine.
+    """A judge whose state is the state of a model's prefix machine.
 
     Attributes:
         machine: the prefix oracle of the model.
@@ -141,13 +143,13 @@ class Completable(AbstractMachineJudge):
         """True, since a string with p > 0 is a completion of each of its prefixes."""
         return True
 
-    def values(self, state: PrefixState, view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
+    def values(self, state: PrefixState, view: View, oracle: Oracle, at: PyTree) -> Float[Array, " rows"]:
         """Return the logarithm of 0 or 1 for each row's prefix."""
         found = jnp.where(view.whole, self.machine.ended(state), self.machine.possible(state))
         return log_of(found > -jnp.inf)
 
     def children(
-        self, state: PrefixState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
+        self, state: PrefixState, view: View, whole: Bool[Array, "rows values"], oracle: Oracle, at: PyTree
     ) -> Float[Array, "rows values"]:
         """Return the logarithm of 0 or 1 for each row's prefix with each further symbol."""
         return log_of(self.machine.possible_after(state) > -jnp.inf)
@@ -183,7 +185,7 @@ class Expected(AbstractMachineJudge):
         return True
 
     def values(self, state: PrefixState, view: View, oracle: PrefixOracle, at: PrefixState) -> Float[Array, " rows"]:
-        """Return the log sum of both models minus that of the oracle alone.
+        """Return the log sum of both models minus the log sum of the oracle alone.
 
         The result is -inf for a prefix that has probability 0 under the oracle.
         """
@@ -267,12 +269,12 @@ class Probed(AbstractJudge):
         """Remove the last symbols of each row."""
         return None if self.first is None else self.first.pop(state, n)  # type: ignore[arg-type]
 
-    def values(self, state: CausalState | None, view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
+    def values(self, state: CausalState | None, view: View, oracle: CausalOracle, at: PyTree) -> Float[Array, " rows"]:
         """Evaluate the probe at the features of each row's last symbol."""
         return self._of(oracle.features(at) if self.first is None else self.first.features(state))  # type: ignore[arg-type]
 
     def children(
-        self, state: CausalState | None, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
+        self, state: CausalState | None, view: View, whole: Bool[Array, "rows values"], oracle: CausalOracle, at: PyTree
     ) -> Float[Array, "rows values"]:
         """Evaluate the probe after each further symbol, in one pass."""
         return self._of(oracle.features_after(at) if self.first is None else self.first.features_after(state))  # type: ignore[arg-type]
@@ -345,13 +347,13 @@ class Noisy(AbstractJudge):
         """Remove the last symbols of each row."""
         return NoisyState(self.inner.pop(state.inner, n), jnp.maximum(state.lengths - n, 0), state.words)
 
-    def values(self, state: NoisyState, view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
+    def values(self, state: NoisyState, view: View, oracle: Oracle, at: PyTree) -> Float[Array, " rows"]:
         """Return log V, with noise for prefixes that are not whole strings."""
         words = state.words[jnp.arange(view.codes.shape[0]), state.lengths]
         return self._with_noise(self.inner.values(state.inner, view, oracle, at), words, view.whole)
 
     def children(
-        self, state: NoisyState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
+        self, state: NoisyState, view: View, whole: Bool[Array, "rows values"], oracle: Oracle, at: PyTree
     ) -> Float[Array, "rows values"]:
         """Return log V with noise after each further symbol."""
         (rows, q), here = whole.shape, state.words[jnp.arange(view.codes.shape[0]), state.lengths]
@@ -395,16 +397,16 @@ class WithLeaves(AbstractJudge):
         """Remove the last symbols of each row for both judges."""
         return self.inner.pop(state[0], n), self.leaf.pop(state[1], n)
 
-    def values(self, state: tuple[PyTree, PyTree], view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
+    def values(self, state: tuple[PyTree, PyTree], view: View, oracle: Oracle, at: PyTree) -> Float[Array, " rows"]:
         """Return log V of the judge that applies to each row."""
         ends, goes_on = (View(view.codes, view.lengths, view.whole, view.asked & w) for w in (view.whole, ~view.whole))
         found = self.inner.values(state[0], goes_on, oracle, at)
         return jnp.where(view.whole, self.leaf.values(state[1], ends, oracle, at), found)
 
     def children(
-        self, state: tuple[PyTree, PyTree], view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
+        self, state: tuple[PyTree, PyTree], view: View, whole: Bool[Array, "rows values"], oracle: Oracle, at: PyTree
     ) -> Float[Array, "rows values"]:
-        """Return log V of the judge that applies after each further symbol."""
+        """Return log V of the prefix with each further symbol: the leaf's V if it is whole, else V."""
         asked = view.asked[:, None] if view.asked.ndim == 1 else view.asked
         ends, goes_on = (View(view.codes, view.lengths, view.whole, asked & w) for w in (whole, ~whole))
         found = self.inner.children(state[0], goes_on, whole, oracle, at)

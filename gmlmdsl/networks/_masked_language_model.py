@@ -152,9 +152,9 @@ def _rotated(x: Float[Array, "n heads size"]) -> Float[Array, "n heads size"]:
 class MaskedLanguageModel(AbstractNetwork):
     """A published masked language model, whose tokens are the values of the cells.
 
-    The row is framed by the tokens `begin` and `end`, as the model was trained. A hidden cell is the
-    token `mask`. Logits of tokens that are no value of the cells are left out, so that probabilities
-    are those of the model given that a cell holds one of its values.
+    The row is framed by the tokens `begin` and `end`, as the model was trained. A hidden cell is
+    the token `mask`. Logits of tokens that are not values of the cells are left out. The
+    probabilities are thus conditional on a cell having one of its values.
 
     Attributes:
         tokens: the id of each value; None if the values are the ids.

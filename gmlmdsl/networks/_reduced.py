@@ -83,8 +83,8 @@ class ReducedMatrix(eqx.Module):
 def _product(inputs: int) -> Callable[..., Array]:
     """Return the product of rows with a matrix whose inputs lie along an axis.
 
-    Rows that are mapped over are rows of one product. A product of a single row takes XLA several
-    times as long on a CPU as that of two, so a second one is added and dropped.
+    Rows that are mapped over are rows of one product. On a CPU, XLA takes several times as long for
+    a product of one row as for two rows, so a second row is added and dropped.
     """
 
     @jax.custom_batching.custom_vmap

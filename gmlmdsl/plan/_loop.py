@@ -321,7 +321,7 @@ def _patterns(radix: Array, strides: Array, lanes: int) -> tuple[Array, Array]:
 
 
 def _picks(levels: Array) -> Array:
-    """Return the steps in the reverse order of the sums, those of one level side by side."""
+    """Return the steps in the reverse order of the sums; steps of one level are side by side."""
     n, turns = len(levels), []
     for here in reversed(np.split(np.arange(n), np.flatnonzero(np.diff(levels)) + 1)):
         turn = np.full(-(-len(here) // PICKED) * PICKED, n)

@@ -130,8 +130,8 @@ def read_alignment(
         focus: the name of the focus sequence, with or without its range `/1-159`. True means the
             first sequence; False means none, so that every match column is kept.
         alphabet: the known letters. If it does not contain `-`, a gap is an unknown letter.
-        unknown_letters: the treatment of X, B, Z and all other letters outside the alphabet: "drop"
-            leaves the row out, "missing" makes the letter a missing cell, "gap" makes it a gap.
+        unknown_letters: the treatment of X, B, Z and all other letters outside the alphabet. "drop"
+            leaves out the row, "missing" makes the letter a missing cell, and "gap" makes it a gap.
         row_gaps: rows with a larger share of gaps in the kept columns are dropped. None drops none.
         column_gaps: after that, columns with a larger share of gaps in the kept rows are dropped.
             None drops none.

@@ -46,7 +46,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class FullPrecision:
-    """Translations in float32, beside those of a translator in fewer bits.
+    """Translations in float32, to compare with the translations of a translator in fewer bits.
 
     Attributes:
         scores: their scores.

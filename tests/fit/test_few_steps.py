@@ -15,8 +15,8 @@ import gmlmdsl as gm
 from gmlmdsl.data import encode
 from gmlmdsl.evaluate import (
     Objective,
-    _row_sizes,
     _metric,
+    _row_sizes,
     distinct_rows,
     metrics,
     one_mask_moments,
