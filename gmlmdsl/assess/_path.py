@@ -22,8 +22,7 @@ from ..plan import verify_held
 from ._couplings import pairs_of
 from ._path_choice import GAMMA as ELASSO_GAMMA
 from ._path_choice import averaged, ebic, held_out, penalised_ebic, span, stability
-from ._path_groups import Edges, edges_of
-from ._path_runs import PathOptions, Runs
+from ._path_runs import Edges, PathOptions, Runs, edges_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._clamped_tables import ClampedTables
-from ._colour_blocks import ColourBlock
+from ._clamped_tables import ClampedTables, ColourBlock
 
 Array = np.ndarray
 Laws = list[Array]  # distributions of the cells of each size class, of shape (values, cells)

@@ -17,8 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from . import limits
-from ._clamped_tables import ClampedTables
-from ._colour_blocks import ColourBlock
+from ._clamped_tables import ClampedTables, ColourBlock
 
 Array = np.ndarray
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .._diagnostics import GmlmError, Source, Span, fail
-from ._numbers import short_number
+from ._names import short_number
 from ._potts import AMINO_ACIDS, PottsModel
 from .limits import MOST_COUPLINGS, MOST_NOTED, MOST_SITES, MOST_STATES
 

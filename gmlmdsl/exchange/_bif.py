@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .._diagnostics import GmlmError, Source, Span, did_you_mean, listed
-from ._names import one_word
+from ._names import one_word, written_row
 from ._network import BayesianNetwork, Conditional, FiniteVariable, Rounding, verified_network, verify_size
-from ._numbers import written_row
 from ._scan import Scanner, Token
 from .limits import MOST_NUMBERS, MOST_STATES
 

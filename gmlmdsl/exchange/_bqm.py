@@ -11,7 +11,7 @@ import numpy as np
 from .._diagnostics import GmlmError, Source, Span, fail
 from ..graph import FactorGraph
 from ._graph_tables import ScopedTable, tables_of_group, verify_tables
-from ._numbers import short_number
+from ._names import short_number
 from ._quadratic import BINARY, SPIN, QuadraticModel, merged_pairs, verify_finite
 from .limits import MOST_VARIABLES
 

@@ -11,8 +11,8 @@ import numpy as np
 from .._diagnostics import Source, Span, fail
 from ..graph import FactorGraph
 from ._graph_tables import ScopedTable, tables_of_group, verify_tables
+from ._names import written_row
 from ._network import BayesianNetwork, Conditional, FiniteVariable, Rounding, verified_network, verify_size
-from ._numbers import written_row
 from ._scan import CUT, Scanner
 from .limits import MOST_NUMBERS, MOST_STATES, MOST_VARIABLES
 

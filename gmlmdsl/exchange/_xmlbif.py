@@ -10,8 +10,8 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from .._diagnostics import GmlmError, Source, Span, did_you_mean, fail, listed
+from ._names import written_row
 from ._network import BayesianNetwork, Conditional, FiniteVariable, Rounding, verified_network, verify_size
-from ._numbers import written_row
 from ._scan import NUMBER
 from .limits import MOST_DEPTH, MOST_STATES
 

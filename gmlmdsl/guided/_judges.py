@@ -20,8 +20,6 @@ from ..networks import Probe
 if TYPE_CHECKING:
     import numpy as np
 
-    from ._oracle import Oracle
-
 
 class View(eqx.Module):
     """The prefixes that are judged.
@@ -143,13 +141,13 @@ class Completable(AbstractMachineJudge):
         """True, since a string with p > 0 is a completion of each of its prefixes."""
         return True
 
-    def values(self, state: PrefixState, view: View, oracle: Oracle, at: PyTree) -> Float[Array, " rows"]:
+    def values(self, state: PrefixState, view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
         """Return the logarithm of 0 or 1 for each row's prefix."""
         found = jnp.where(view.whole, self.machine.ended(state), self.machine.possible(state))
         return log_of(found > -jnp.inf)
 
     def children(
-        self, state: PrefixState, view: View, whole: Bool[Array, "rows values"], oracle: Oracle, at: PyTree
+        self, state: PrefixState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
     ) -> Float[Array, "rows values"]:
         """Return the logarithm of 0 or 1 for each row's prefix with each further symbol."""
         return log_of(self.machine.possible_after(state) > -jnp.inf)
@@ -347,13 +345,13 @@ class Noisy(AbstractJudge):
         """Remove the last symbols of each row."""
         return NoisyState(self.inner.pop(state.inner, n), jnp.maximum(state.lengths - n, 0), state.words)
 
-    def values(self, state: NoisyState, view: View, oracle: Oracle, at: PyTree) -> Float[Array, " rows"]:
+    def values(self, state: NoisyState, view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
         """Return log V, with noise for prefixes that are not whole strings."""
         words = state.words[jnp.arange(view.codes.shape[0]), state.lengths]
         return self._with_noise(self.inner.values(state.inner, view, oracle, at), words, view.whole)
 
     def children(
-        self, state: NoisyState, view: View, whole: Bool[Array, "rows values"], oracle: Oracle, at: PyTree
+        self, state: NoisyState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
     ) -> Float[Array, "rows values"]:
         """Return log V with noise after each further symbol."""
         (rows, q), here = whole.shape, state.words[jnp.arange(view.codes.shape[0]), state.lengths]
@@ -397,14 +395,14 @@ class WithLeaves(AbstractJudge):
         """Remove the last symbols of each row for both judges."""
         return self.inner.pop(state[0], n), self.leaf.pop(state[1], n)
 
-    def values(self, state: tuple[PyTree, PyTree], view: View, oracle: Oracle, at: PyTree) -> Float[Array, " rows"]:
+    def values(self, state: tuple[PyTree, PyTree], view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
         """Return log V of the judge that applies to each row."""
         ends, goes_on = (View(view.codes, view.lengths, view.whole, view.asked & w) for w in (view.whole, ~view.whole))
         found = self.inner.values(state[0], goes_on, oracle, at)
         return jnp.where(view.whole, self.leaf.values(state[1], ends, oracle, at), found)
 
     def children(
-        self, state: tuple[PyTree, PyTree], view: View, whole: Bool[Array, "rows values"], oracle: Oracle, at: PyTree
+        self, state: tuple[PyTree, PyTree], view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
     ) -> Float[Array, "rows values"]:
         """Return log V of the prefix with each further symbol: the leaf's V if it is whole, else V."""
         asked = view.asked[:, None] if view.asked.ndim == 1 else view.asked

@@ -6,6 +6,7 @@ the network, JavaScript.
 
 from ._assessment_pictures import plot_case_dropping as plot_case_dropping
 from ._assessment_pictures import plot_centrality as plot_centrality
+from ._assessment_pictures import plot_effects as plot_effects
 from ._assessment_pictures import plot_profile as plot_profile
 from ._assessment_pictures import plot_stability as plot_stability
 from ._check_pictures import plot_predictive as plot_predictive
@@ -17,7 +18,6 @@ from ._diagnostic_pictures import plot_ess_r_hat as plot_ess_r_hat
 from ._diagnostic_pictures import plot_loss as plot_loss
 from ._diagnostic_pictures import plot_traces as plot_traces
 from ._document import Report as Report
-from ._effect_picture import plot_effects as plot_effects
 from ._fit_report import fit_report as fit_report
 from ._guided_report import drawn_strings as drawn_strings
 from ._guided_report import guided_report as guided_report

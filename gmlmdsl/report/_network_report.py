@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import GmlmError, counted
-from ._assessment_pictures import plot_centrality, plot_stability
+from ._assessment_pictures import plot_centrality, plot_effects, plot_stability
 from ._contact_pictures import plot_contacts
 from ._document import Report
-from ._effect_picture import plot_effects
 from ._network_pictures import plot_network
 
 if TYPE_CHECKING:
