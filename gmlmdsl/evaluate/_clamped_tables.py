@@ -72,7 +72,7 @@ class DenseFactor:
     known: Array
 
     def log_potential(self, codes: Array) -> Array:
-        """Return the values of the factor; `codes` are those of the free cells, (cells, configurations)."""
+        """Return the values of the factor at the codes of the free cells, (cells, configurations)."""
         slots = np.where((self.numbers < 0)[:, None], self.known[:, None], codes[self.numbers])
         found = values_at(self.factor, slots, self.params)
         return np.where(found != 0, 0.0, -np.inf) if self.factor.kind == "require" else found

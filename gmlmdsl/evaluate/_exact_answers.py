@@ -215,7 +215,7 @@ def marginals(
 
 
 def _with_likelihood(c: derive.Contraction, seen: Array | None, likelihood: Array | None, rows: int) -> Array | None:
-    """Return the term added to each value of a free cell, shape (free, values, rows), with the evidence in it."""
+    """Return the term of each value of a free cell, with evidence, shape (free, values, rows)."""
     if likelihood is None:
         return seen
     own = np.broadcast_to(likelihood[np.asarray(c.free)][:, :, None], (len(c.free), likelihood.shape[1], rows))

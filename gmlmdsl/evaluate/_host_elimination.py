@@ -229,7 +229,7 @@ class _Pass:
                 del self.joint[step]
 
     def _restricted(self, cells: tuple[int, ...], values: Array) -> tuple[list[int], Array]:
-        """Return the free cells of a factor in the order of their steps, and its table over them."""
+        """Return the free cells of a factor, ordered by their steps, and its table over them."""
         place, codes = self.of.place, self.codes
         here = values[tuple(slice(None) if c in place else codes[c] for c in cells)]
         free = [c for c in cells if c in place]
@@ -245,7 +245,7 @@ class _Pass:
         return self.joint[step]
 
     def _add(self, cells: list[int], values: Array) -> None:
-        """Add a table over cells, in the order of their steps, to the table of the first of these steps."""
+        """Add a table, whose cells are ordered by their steps, to the table of the first step."""
         if not cells:
             self.value += float(values)
             return

@@ -131,7 +131,7 @@ class MeanFieldAscent:
         return change
 
     def _expected(self, values: Array, edges: tuple[int, int | None, Array | slice], laws: Laws) -> Array:
-        """Return the expectation of some tables of a group over all cells except the cell of a slot.
+        """Return the expectation of some tables of a group, over the cells of all other slots.
 
         Args:
             values: the tables.

@@ -149,7 +149,7 @@ class ModeSearch:
 
 
 def _changes(values: Array) -> tuple[Array, float]:
-    """Return the largest difference of finite entries of each column, and the smallest above 0 of any."""
+    """Return the largest difference of finite entries by column, and the smallest positive one."""
     top, low = (np.where(np.isfinite(values), values, fill) for fill in (-np.inf, np.inf))
     gaps = np.diff(np.sort(np.where(np.isfinite(values), values, np.nan), axis=0), axis=0)
     return np.maximum(top.max(axis=0) - low.min(axis=0), 0.0), float(gaps[gaps > 0].min(initial=np.inf))

@@ -87,7 +87,7 @@ def verified_probes(form: NetworkForm, params: Mapping[str, object]) -> dict[str
 
 
 def _width(form: NetworkForm) -> int:
-    """Return the number of features of a state; the checker allows probes of causal networks only."""
+    """Return the number of features of a state; only causal networks may have probes."""
     network = network_shapes(form)
     assert isinstance(network, AbstractCausalNetwork)
     return network.start.shape[0]

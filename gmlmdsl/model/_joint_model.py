@@ -461,7 +461,7 @@ class JointModel(Model):
     def _searched(
         self, params: Params, clamp: Clamp | None, given: Given | None, method: MaxProduct | SimulatedAnnealing, seed: int
     ) -> tuple[np.ndarray, float, str, bool]:
-        """Return codes of shape (cells, 1), the unnormalised log p, the kind, and whether it is proven."""
+        """Return the codes (cells, 1), the unnormalised log p, the kind, and whether it is proven."""
         lowered = bound_once(self.lowered, given, "a search")
         summed = isinstance(method, MaxProduct) and lowered is self.lowered
         graph, n = self._maximised.graph if summed else lowered.graph, self.graph.n_cells
@@ -470,7 +470,7 @@ class JointModel(Model):
     def _best(
         self, params: Params, clamp: Clamp | None, given: Given | None, likelihood: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return codes of shape (cells, rows), and the unnormalised log p of each row, without the evidence."""
+        """Return the codes (cells, rows), and the unnormalised log p of rows without evidence."""
         found = encode_given(self.graph, given)
         lowered, told = self._bound(found), _as_wide_as(likelihood, self._maximised.graph)
         codes, value = exact.best(*self._elimination(params, lowered, maximised=True), clamp, found, told)

@@ -20,6 +20,7 @@ from ..graph import FactorGraph, ParameterArray
 
 Logs = tuple[Float[Array, " entries"], Float[Array, " entries"]]
 # The cluster of each cell, omega, and the logs of the clusters' weights.
+Theta = Float[Array, " parameters"]
 Partition = tuple[Int[Array, " cells"], Float[Array, "clusters clusters"], Float[Array, " clusters"]]
 MOST_CLUSTERS = 64
 
@@ -134,15 +135,15 @@ class Shared(AbstractChances):
     beta: float = eqx.field(static=True)
     count: int = eqx.field(static=True)
 
-    def begin(self, key: Array) -> Float[Array, " parameters"]:
+    def begin(self, key: Array) -> Theta:
         """Return theta of each parameter."""
         return jax.random.beta(key, self.alpha, self.beta, (self.count,), self.known.log_in.dtype)
 
-    def logs(self, state: Float[Array, " parameters"]) -> Logs:
+    def logs(self, state: Theta) -> Logs:
         """Return log theta and log(1 - theta) at the open entries."""
         return _open_logs(self.known, self.open, state[self.of])
 
-    def update(self, key: Array, state: Float[Array, " parameters"], included: Bool[Array, " entries"]) -> Float[Array, " parameters"]:
+    def update(self, key: Array, state: Theta, included: Bool[Array, " entries"]) -> Theta:
         """Return theta drawn from beta(alpha + k, beta + m - k)."""
         del state
         inside, outside = (
@@ -150,7 +151,7 @@ class Shared(AbstractChances):
         )
         return jax.random.beta(key, self.alpha + inside, self.beta + outside)
 
-    def shown(self, state: Float[Array, " parameters"]) -> Float[Array, " parameters"]:
+    def shown(self, state: Theta) -> Theta:
         """Return theta."""
         return state
 

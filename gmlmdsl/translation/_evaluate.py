@@ -224,7 +224,7 @@ def _in_full(
     target_language: str | None,
     options: JsonObject,
 ) -> FullPrecision | None:
-    """Return the same lines in float32 without a shortlist; None if the translator is such a one."""
+    """Return the lines in float32 without shortlist, or None if the translator is already such."""
     if translator.way == FLOAT32:
         return None
     started = time.perf_counter()
