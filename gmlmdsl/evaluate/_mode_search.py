@@ -62,7 +62,7 @@ class ModeSearch:
     @cached_property
     def _kept(self) -> list[tuple[Array, list[_Touched]]]:
         """For each block its factors of one cell, and its other factors."""
-        return [(self._finite(b.unary), [_touched(self.tables, b, *edge, self._finite) for edge in b.edges]) for b in self.blocks]
+        return [(self._finite(b.unary), [_touched(self.tables, *edge, self._finite) for edge in b.edges]) for b in self.blocks]
 
     def _finite(self, values: Array) -> Array:
         return np.where(values == -np.inf, -self._penalty, values)
@@ -177,7 +177,7 @@ class _Touched:
         return np.take(self.flat, at, axis=1)
 
 
-def _touched(tables: ClampedTables, block: ColourBlock, g: int, slot: int, rows: Array, finite: Callable[[Array], Array]) -> _Touched:
+def _touched(tables: ClampedTables, g: int, slot: int, rows: Array, finite: Callable[[Array], Array]) -> _Touched:
     group = tables.groups[g]
     values = finite(np.moveaxis(group.values[..., rows], slot, 0))
     sizes = values.shape[1:]

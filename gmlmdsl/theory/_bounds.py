@@ -216,7 +216,7 @@ def generalization_bound(
     law = bound_mask(lowered, lowered_mask)
     region = box_around(lowered.graph, params, box)
     needed = empirical_loss is None or (excess and entropy is None)
-    whole = tensorization is None and _is_everything(lowered.graph.is_observed, law, lowered.graph.n_cells)
+    whole = tensorization is None and _is_everything(lowered.graph.is_observed, law)
     enumerated = needed or (tensorization is None and not whole) or law.is_adaptive
     dynamics = dynamics_of(model, params, mask, what, given)[1] if enumerated else None
     constants = box_constants(lowered, law, region, what, dynamics)
@@ -272,7 +272,7 @@ def _fitting_mask(model: JointModel, mask: str | None) -> tuple[str, AbstractMas
     return name, lowered
 
 
-def _is_everything(observed: Array, mask: AbstractMask, n_cells: int) -> bool:
+def _is_everything(observed: Array, mask: AbstractMask) -> bool:
     """Return whether the only block contains all cells of the data."""
     if mask.support_size > 1:
         return False

@@ -243,7 +243,7 @@ def comparison_of(model: Model, params: Params, names: Sequence[str], source: st
         found = [_sampled_report(model, rows, scores, name, means.seed, source) for name in names]
         words = f"Estimates with standard errors, from {rows.words}; a Poincare constant is bounded from below by the worst direction."
     if means.measure:
-        found = [_with_costs(model, report, rows, params, source) for report in found]
+        found = [_with_costs(model, report, rows, source) for report in found]
         words += " Times measured here: a gradient over 1000 rows, a step of one of 64 chains."
     words += f" Variances are summed over parameters and divided by maximum likelihood's sum. From {source}."
     return MaskComparison(tuple(found), recommendation(found), words, source)
@@ -392,7 +392,7 @@ def _some_rows(space: Configurations) -> DrawnRows:
     return DrawnRows(space.lowered, dict(space.params), space.codes[:, chosen], 1, "")
 
 
-def _with_costs(model: Model, report: MaskReport, rows: DrawnRows, params: Params, source: str) -> MaskReport:
+def _with_costs(model: Model, report: MaskReport, rows: DrawnRows, source: str) -> MaskReport:
     """Return the report with measured costs.
 
     Costs are left out if rows lack latents, and the cost of a step is left out if no kernel is
