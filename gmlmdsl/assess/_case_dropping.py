@@ -66,9 +66,10 @@ class CaseDropping:
     def table(self) -> pd.DataFrame:
         """Return a DataFrame with one row for each statistic and share of rows left out.
 
-        The columns are `statistic`, `dropped` (the share), `rows`, the `mean` correlation, its
-        2.5 % and 97.5 % quantiles over subsets, `above` (the share of subsets whose correlation is
-        above `correlation`), and `subsets`, the number of subsets with an estimate.
+        The columns are `statistic`, `dropped` (the share), `rows`, the `mean` correlation, its 2.5
+        % and 97.5 % quantiles over subsets, `above` and `subsets`. `above` is the share of subsets
+        whose correlation is above `correlation`. `subsets` is the number of subsets with an
+        estimate.
         """
         import pandas as pd
 

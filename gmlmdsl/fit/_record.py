@@ -153,8 +153,8 @@ class FitRecord:
         """The sandwich covariance of all parameters, shape (parameters, parameters).
 
         The parameters are in declaration order, and their entries are row-major. If an entry has no
-        finite estimate, or if the rows do not determine its error, the diagonal is infinite and the
-        rest of its row and column is nan.
+        finite estimate, or its error is not determined by the rows, its variance is infinite. The
+        rest of its row and column is then nan.
 
         Raises:
             GmlmAttributeError: E543 for a method without standard errors, E601 if the covariance

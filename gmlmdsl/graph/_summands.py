@@ -1,8 +1,8 @@
 """A factor that is a sum, as one factor for each term.
 
 `factor -beta * energy` with `let energy = -sum(s[i] * s[j] for (i, j) in G.edges)` is one factor of
-all cells as it is written. log p adds its terms all the same, so each of them is a factor of its
-own, of two cells, and conditionals and sums see only those that they need.
+all cells as it is written. log p is the sum of its terms in any case. So each term becomes a
+separate factor of two cells, and conditionals and sums evaluate only the factors that they need.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """An elimination as one loop over blocks of equal size.
 
 The size of the compiled program does not grow with the tables. Messages are stored one after
-another in one array, after the factor tables. Terms of a table are read from this array by strides:
-the place of an entry is one number plus, for each axis, the value on it times a stride. A block is
-the part of a message that its last axes span, at most `lanes` entries. The places of its entries
-are one number plus a pattern, and there are few patterns.
+another in one array, after the factor tables. Terms of a table are read from this array by strides.
+The place of an entry is a number plus the sum, over axes, of the value on the axis times a stride.
+A block is the part of a message that its last axes span, at most `lanes` entries. The places of its
+entries are one number plus a pattern, and there are few patterns.
 """
 
 from __future__ import annotations

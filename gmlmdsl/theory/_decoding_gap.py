@@ -135,9 +135,9 @@ class DecodingCurve:
 
     Attributes:
         table: one row for each sampler and number of passes. Its columns are `sampler`, `passes`,
-            `kl` (truth to decoder, nats), its parts `decoder` and `network`, `total_variation`,
-            `possible` (the fraction of draws that satisfy the truth's `require`, and so are
-            possible under the truth), and `kind`.
+            `kl` (from the truth to the decoder, in nats), its parts `decoder` and `network`,
+            `total_variation`, `possible` and `kind`. `possible` is the fraction of draws that
+            satisfy the `require` of the truth.
     """
 
     table: pd.DataFrame = field(repr=False)
