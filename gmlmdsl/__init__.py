@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from . import theory as theory
     from ._compile import BoundProgram as BoundProgram
     from ._compile import load as load
-    from ._compile import load_fit as load_fit
     from ._compile import parse as parse
     from ._diagnostics import Diagnostic as Diagnostic
     from ._diagnostics import GmlmError as GmlmError
     from ._diagnostics import GmlmWarning as GmlmWarning
+    from ._load_fit import load_fit as load_fit
     from .assess import compare as compare
     from .assess import wald_test as wald_test
     from .data import mock_inputs as mock_inputs
@@ -68,58 +68,26 @@ if TYPE_CHECKING:
     from .translation import Vocabulary as Vocabulary
     from .translation import load_translator as load_translator
 
-_WHERE = {
-    "BoundProgram": "._compile",
-    "load": "._compile",
-    "load_fit": "._compile",
-    "parse": "._compile",
-    "ConditionalModel": ".model",
-    "Diagnostic": "._diagnostics",
-    "GmlmError": "._diagnostics",
-    "GmlmWarning": "._diagnostics",
-    "JointModel": ".model",
-    "Model": ".model",
-    "Alignment": ".read",
-    "Table": ".read",
-    "read_alignment": ".read",
-    "read_table": ".read",
-    "sequence_weights": ".read",
-    "Report": ".report",
-    "compare": ".assess",
-    "MonteCarloEM": ".fit",
-    "PersistentContrastiveDivergence": ".fit",
-    "wald_test": ".assess",
-    "inclusion": ".posterior",
-    "BetaBernoulli": ".posterior",
-    "StochasticBlock": ".posterior",
-    "co_clustering": ".posterior",
-    "NetworkFit": ".train",
-    "ProbeFit": ".train",
-    "prefix_features": ".train",
-    "prefix_values": ".guided",
-    "train_probe": ".train",
-    "Training": ".fit",
-    "mock_inputs": ".data",
-    "attention_dependency": ".decode",
-    "drop_repeats": ".decode",
-    "ApproximationGap": ".evaluate",
-    "BeliefPropagation": ".evaluate",
-    "Chains": ".evaluate",
-    "MaxProduct": ".evaluate",
-    "MeanField": ".evaluate",
-    "SimulatedAnnealing": ".evaluate",
-    "ImportedModel": ".exchange",
-    "read_model": ".exchange",
-    "stutter_rate": ".decode",
-    "Fit": ".model",
-    "Oracle": ".guided",
-    "PretrainedOracle": ".guided",
-    "SamplingWarning": ".sample",
-    "annealed": ".sample",
-    "Translator": ".translation",
-    "Vocabulary": ".translation",
-    "load_translator": ".translation",
+_NAMES = {
+    "._compile": "BoundProgram load parse",
+    "._diagnostics": "Diagnostic GmlmError GmlmWarning",
+    "._load_fit": "load_fit",
+    ".assess": "compare wald_test",
+    ".data": "mock_inputs",
+    ".decode": "attention_dependency drop_repeats stutter_rate",
+    ".evaluate": "ApproximationGap BeliefPropagation Chains MaxProduct MeanField SimulatedAnnealing",
+    ".exchange": "ImportedModel read_model",
+    ".fit": "MonteCarloEM PersistentContrastiveDivergence Training",
+    ".guided": "Oracle PretrainedOracle prefix_values",
+    ".model": "ConditionalModel Fit JointModel Model",
+    ".posterior": "BetaBernoulli StochasticBlock co_clustering inclusion",
+    ".read": "Alignment Table read_alignment read_table sequence_weights",
+    ".report": "Report",
+    ".sample": "SamplingWarning annealed",
+    ".train": "NetworkFit ProbeFit prefix_features train_probe",
+    ".translation": "Translator Vocabulary load_translator",
 }
+_WHERE = {name: room for room, names in _NAMES.items() for name in names.split()}
 # Public names of packages, and the folders that hold them.
 _ROOMS = {"examples": "textbook", "report": "report", "theory": "theory"}
 __all__ = [

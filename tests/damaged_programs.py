@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from mutants import MOST_SECONDS, inputs_of, load, mutants, programs, said_of, wrong_programs
 
 from gmlmdsl._diagnostics import GmlmError, Source, rendered
-from gmlmdsl.cli._fixes import MOST_ROUNDS, apply_edits, sure_edits
+from gmlmdsl.cli._check_files import MOST_ROUNDS, apply_edits, sure_edits
 from gmlmdsl.explain import describe, explain
 from gmlmdsl.plan import check_bound
 from gmlmdsl.program import Program, check_source

@@ -35,6 +35,7 @@ LINES = (
     ("posterior",),
     ("model",),
     ("_compile", "report", "theory"),
+    ("_load_fit",),
     ("demo", "translation"),
     ("_notebook", "cli"),
     ("__init__",),

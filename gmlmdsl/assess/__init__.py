@@ -8,16 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._bootstrap import Bootstrap, bootstrap
-from ._bootstrap_differences import bootstrap_differences
 from ._case_dropping import CaseDropping, case_dropping
-from ._centrality import centrality
+from ._centrality import bootstrap_differences, centrality
 from ._compare import compare
 from ._couplings import couplings, has_signs
 from ._group_differences import Permutations, differences
 from ._information import NO_MINIMUM, InformationCriterion, information_criterion, verify_minimum
 from ._path import Path, fit_path
-from ._path_groups import edges_of
-from ._path_runs import PathOptions
+from ._path_runs import PathOptions, edges_of
 from ._predictive import PredictiveCheck, Statistics, predictive
 from ._profile import Profile, profile
 from ._score import CrossValidation, Score, cross_validate, score

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import counted, duration, fail, is_real_number, whole_number
+from .._types import ArrayLike
 from ..data import generator, verified_seed
 from ..evaluate import unflatten
 from ..fit import verify_spread
@@ -55,10 +56,9 @@ class CaseDropping:
     def coefficients(self) -> dict[str, float]:
         """The CS coefficient of each statistic.
 
-        It is the largest share of rows that can be left out such that, in more than a share
-        `certainty` of the subsets, the correlation with the values of all rows is above
-        `correlation`; 0 if there is none. At least 0.25 is asked for, better 0.5 (Epskamp, Borsboom
-        and Fried 2018).
+        It is the largest share of rows left out at which the correlation with the values of all
+        rows exceeds `correlation` in more than a share `certainty` of the subsets; 0 if there is
+        none. At least 0.25 is asked for, better 0.5 (Epskamp, Borsboom and Fried 2018).
         """
         found = {name: self.shares[self._above(c) > self.certainty] for name, c in self.correlations.items()}
         return {name: float(shares.max(initial=0.0)) for name, shares in found.items()}
@@ -66,9 +66,10 @@ class CaseDropping:
     def table(self) -> pd.DataFrame:
         """Return a DataFrame with one row for each statistic and share of rows left out.
 
-        The columns are `statistic`, `dropped` (the share), `rows`, the `mean` correlation, its
-        2.5 % and 97.5 % quantiles over subsets, `above` (the share of subsets whose correlation is
-        above `correlation`), and `subsets`, the number of subsets with an estimate.
+        The columns are `statistic`, `dropped` (the share), `rows`, the `mean` correlation, its 2.5
+        % and 97.5 % quantiles over subsets, `above` and `subsets`. `above` is the share of subsets
+        whose correlation is above `correlation`. `subsets` is the number of subsets with an
+        estimate.
         """
         import pandas as pd
 
@@ -104,7 +105,7 @@ class CaseDropping:
 def case_dropping(
     made: FitRecord,
     replications: int,
-    shares: Any,
+    shares: ArrayLike | None,
     seed: int,
     *,
     score: str,
@@ -159,7 +160,7 @@ def _statistics(network: Network, params: Any) -> dict[str, Array]:
     return {"edges": network.edges(params)} | dict(zip(MEASURES, network.measures(params), strict=True))
 
 
-def _verified_shares(shares: Any) -> Array:
+def _verified_shares(shares: ArrayLike | None) -> Array:
     cure = "`shares=[0.1, 0.25, 0.5]`, or none for ten of them from 0.05 to 0.75"
     try:
         found = np.unique(np.asarray(SHARES if shares is None else shares, float).ravel())

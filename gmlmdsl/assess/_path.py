@@ -20,12 +20,9 @@ from ..evaluate import init_params
 from ..fit import Evidence, Penalised, evidence_identity, long_fit, verified_rows, verify_possible
 from ..plan import verify_held
 from ._couplings import pairs_of
-from ._path_choice import held_out, stability
-from ._path_ebic import ebic
-from ._path_elasso import GAMMA as ELASSO_GAMMA
-from ._path_elasso import averaged, penalised_ebic, span
-from ._path_groups import Edges, edges_of
-from ._path_runs import PathOptions, Runs
+from ._path_choice import GAMMA as ELASSO_GAMMA
+from ._path_choice import averaged, ebic, held_out, penalised_ebic, span, stability
+from ._path_runs import Edges, PathOptions, Runs, edges_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,9 +56,9 @@ class Path:
             for each block of the mask and penalty, with `block` and `chosen` too, and losses
             without c. With a rule and "stability", it has a row for each penalty, as its share of
             the largest.
-        params: the parameters at each penalty. With a rule there is one element: the chosen
-            couplings fitted jointly without the penalty, or with "elasso" the means of both
-            penalised estimates of each coupling, beside the other parameters of that joint fit.
+        params: the parameters at each penalty. With a rule there is one element: the parameters of
+            a joint fit of the chosen couplings without the penalty. With "elasso" each coupling in
+            it is replaced by the mean of its two penalised estimates.
         selected: shape (penalties, couplings), which couplings are not 0; with a rule, one row.
         couplings: the names of the couplings, which are the columns of `selected`.
         chosen: the row that the criterion chooses; with "stability", the last penalty that the
@@ -99,7 +96,7 @@ class Path:
         return tuple(name for name, kept in zip(self.couplings, self._kept(None), strict=True) if kept)
 
     def refit(self, row: int | None = None) -> Any:
-        """Fit the chosen couplings, or those of another row, without penalty and priors.
+        """Fit the couplings of the chosen row, or of another row, without penalty and priors.
 
         The other couplings are held at 0. The selection is treated as given, see
         `Fit.refit_selected`.

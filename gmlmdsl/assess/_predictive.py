@@ -12,7 +12,7 @@ import numpy as np
 
 from .._diagnostics import fail, is_one_of, listed, unknown, whole_number
 from .._progress import shows_progress, tracked, waiting
-from .._types import ArrayLike, OfConfiguration
+from .._types import ArrayLike, Given, Missing, OfConfiguration, Rows
 from ..data import generator, verified_seed
 from ..evaluate import LEVEL, verified_level
 from ..fit import row_weights
@@ -201,12 +201,12 @@ def predictive(
     *,
     draws: int,
     statistics: Sequence[str],
-    functions: Mapping[str, Any],
-    summaries: Mapping[str, Callable[[Any], Any]],
-    x: Any,
-    weights: Any,
-    missing: Any,
-    given: Any,
+    functions: Mapping[str, OfConfiguration | str],
+    summaries: Mapping[str, Callable[[Any], float]],
+    x: Rows | None,
+    weights: ArrayLike | None,
+    missing: Missing | None,
+    given: Given | None,
     level: float | None,
     seed: int,
     chains: int,
@@ -247,7 +247,7 @@ def predictive(
     return PredictiveCheck(found, len(codes), incomplete, draws, source.words, source.notes)
 
 
-def _verify(seed: int, statistics: Any, functions: Any, summaries: Any) -> None:
+def _verify(seed: int, statistics: Sequence[str], functions: Mapping[str, object], summaries: Mapping[str, object]) -> None:
     verified_seed(seed)
     several = isinstance(statistics, Sequence | Set | np.ndarray) and not isinstance(statistics, str | bytes)
     if not several or not all(is_one_of(s, BUILT_IN) for s in statistics):

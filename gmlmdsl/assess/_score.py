@@ -175,8 +175,8 @@ def cross_validate(
 ) -> CrossValidation:
     """Return the losses of each row under a fit to the other folds.
 
-    The arguments are those of `Fit.cross_validate`. Held-out rows have weight 0: all folds have the
-    same shapes, and only the first fit compiles.
+    The arguments are those of `Fit.cross_validate`. Held-out rows have weight 0, so all folds have
+    the same shapes, and only the first fit compiles.
     """
     own = evidence_of(fit, x, weights, missing, given=given)
     scored = own if mask is None or is_one_of(mask, (fit.mask,)) else evidence_of(fit, x, weights, missing, mask, n_masks, given)

@@ -160,7 +160,7 @@ def _of_rows(fit: FitRecord, x: Rows, weights: ArrayLike | None, missing: Missin
 
 
 def verify_own(fit: FitRecord, rows: ScoredRows, params: Params) -> None:
-    """Raise E551 unless the rows are those of the fit, judged by the objective at the estimate.
+    """Raise E551 unless the objective at the estimate is that of the rows of the fit.
 
     Raises:
         GmlmError: E551.
@@ -193,7 +193,7 @@ def map_rows(objective: Objective, f: Callable[..., PyTree]) -> PyTree:
 
 @bounded_jit
 def _losses(objective: Objective, params: dict[str, jax.Array], checked: bool) -> tuple[jax.Array, jax.Array | None]:
-    """Return the losses of complete rows, and those of the other rows, in one program.
+    """Return the losses of the complete rows and of the other rows, from one compiled program.
 
     If `checked` is set, a complete row has an infinite loss if it is impossible.
     """

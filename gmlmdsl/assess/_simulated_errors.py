@@ -195,8 +195,8 @@ def _verify(fit: FitRecord, how: How) -> None:
     """Raise unless the options are valid and the fit is a minimum.
 
     Raises:
-        GmlmError: E507 for options, E552 for a fit that is not a minimum, E505 for a fit without
-            its data, E548 if no row scores, E543 or E601 if no curvature is computed.
+        GmlmError: E507 for options. E552 for a fit that is not a minimum. E505 for a fit without
+            its data. E548 if no row scores. E543 or E601 if no curvature can be computed.
     """
     verified_seed(how.seed)
     verify_minimum(fit, "the simulation of standard errors")

@@ -113,9 +113,9 @@ class WaldTest:
         p_value: the probability that Hotelling's T^2 with p and n - 1 degrees of freedom exceeds
             the statistic. For many rows T^2 is chi-square with p degrees of freedom. The value is
             nan unless n is above p.
-        table: one row per entry, the largest |z| first: both estimates, their difference, its
-            standard error, z, and the two-sided p-value adjusted for the number of entries by
-            Holm's method.
+        table: one row per entry, the largest |z| first. The columns are both estimates, their
+            difference, its standard error, z, and the two-sided p-value. The p-value is adjusted
+            for the number of entries by Holm's method.
         left_out: entries without a finite estimate, or without variance, in one of the fits.
     """
 

@@ -9,13 +9,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .._diagnostics import Diagnostic, GmlmError, counted
+from .._diagnostics import Diagnostic, Fix, GmlmError, Span, counted
 from .._types import InputLike
 from ..program import check_file
+from ..syntax import read_source
 from ._console import note, show, stdin_text
 
 PIPED = "-"  # This name stands for the standard input.
 MORE = "; indices and sizes are looked at once the text has none"
+MOST_ROUNDS = 20  # Fixing a statement may reveal further faults inside it.
 
 
 def check_files(
@@ -38,8 +40,6 @@ def check_files(
     # If the text of a file has errors, its indices and sizes were not checked.
     unbound = False
     if fix:
-        from ._fixes import fix_file
-
         for file in files:
             if str(file) == PIPED:
                 continue  # The standard input cannot be rewritten.
@@ -91,3 +91,53 @@ def _found_in(file: str | Path, inputs: Sequence[str], arrays: Path | None) -> l
 def _summary(errors: int, warnings: int, files: int) -> str:
     parts = [counted(errors, "error")] * (errors > 0) + [counted(warnings, "warning")] * (warnings > 0)
     return f"{' and '.join(parts) or 'no faults'} in {counted(files, 'file')}"
+
+
+def fix_file(path: Path) -> int:
+    """Apply sure fixes to a file until there are none, and write it if it changed.
+
+    Returns:
+        The number of fixes.
+
+    Raises:
+        GmlmError: if the file cannot be read or written.
+    """
+    from ..files import write_whole
+
+    before = text = read_source(path, piped=False).text
+    made = 0
+    for _ in range(MOST_ROUNDS):
+        edits = sure_edits(found_in(path, text), str(path))
+        if not edits:
+            break
+        text, made = apply_edits(text, edits), made + len(edits)
+    if text != before:
+        write_whole(path, text.encode())
+    return made
+
+
+def found_in(path: str | Path, text: str) -> tuple[Diagnostic, ...]:
+    """Return all diagnostics of a file with this text."""
+    try:
+        return check_file(path, text).warnings
+    except GmlmError as error:
+        return error.diagnostics
+
+
+def sure_edits(found: Sequence[Diagnostic], path: str) -> list[Fix]:
+    """Return the fixes of a file that are not guesses; of two overlapping fixes, the first."""
+    out: list[Fix] = []
+    taken: list[Span] = []
+    for fix in (d.fix for d in found if d.fix is not None and not d.fix.guess and d.fix.span.source.path == path):
+        if not any(a.start <= b.end and b.start <= a.end for a in fix.places for b in taken):
+            out.append(fix)
+            taken += fix.places
+    return out
+
+
+def apply_edits(text: str, edits: Sequence[Fix]) -> str:
+    """Return the text with fixes applied that do not overlap."""
+    places = [(place, fix.text) for fix in edits for place in fix.places]
+    for place, new in sorted(places, key=lambda p: -p[0].start):
+        text = text[: place.start] + new + text[place.end :]
+    return text

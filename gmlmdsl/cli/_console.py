@@ -178,8 +178,8 @@ def has_colour(stream: IO[str]) -> bool:
 def text_width() -> int:
     """Return the number of columns of a line of text.
 
-    On a terminal it is the terminal's width. Otherwise it is `COLUMNS` if that is set, and at most
-    100.
+    On a terminal this is the width of the terminal. Elsewhere it is the smaller of 100 and the
+    variable `COLUMNS`, if that is set.
     """
     if sys.stdout.isatty():
         return shutil.get_terminal_size((TEXT_WIDTH, 1)).columns

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .._types import InputLike
+from .._types import InputLike, Label
+from ..program import Program, ir
 from ._console import note
 from ._data_files import DataFile, Reading, missing_words, read_data
 from ._program_arguments import bind_program, read_weights
-from ._sizes import axis_of, coords_of, with_size
 
 if TYPE_CHECKING:
     import numpy as np
 
     from .._compile import BoundProgram
     from ..model import Model
-    from ..program import Program
+
+MOST_DIGITS = 18  # A number of so many digits fits in 64 bits.
 
 
 def program_and_data(
@@ -65,3 +66,68 @@ def print_data(data: DataFile, reading: Reading, weights: np.ndarray | None) -> 
         print(holes)
     if reading.identity is not None and weights is not None:
         print(f"effective number of rows at identity {reading.identity:g}: {weights.sum():.1f} of {len(weights)}")
+
+
+def axis_of(program: Program, model: str) -> ir.SetOf | None:
+    """Return the set of the only axis of the only variable in the data.
+
+    Return None if there are several axes or variables.
+    """
+    variables = [v for v in program.models[model].variables.values() if v.role == "var"]
+    return variables[0].axes[0].over if len(variables) == 1 and len(variables[0].axes) == 1 else None
+
+
+def size_input(program: Program, model: str) -> str | None:
+    """Return the integer input that is the length of this axis, or None."""
+    axis = axis_of(program, model)
+    if axis is None:
+        return None
+    size = axis.size if axis.kind == "range" else _size_of_nodes(program, axis)
+    return size.name if isinstance(size, ir.InputValue) and not size.indices else None
+
+
+def _size_of_nodes(program: Program, axis: ir.SetOf) -> Any:
+    over = _nodes(program, axis)
+    return over.size if isinstance(over, ir.SetOf) else over
+
+
+def _nodes(program: Program, axis: ir.SetOf) -> Any:
+    """Return the index set or the size that numbers the nodes of a graph.
+
+    It is None for a lattice, whose size is a product.
+    """
+    graph = program.graphs.get(axis.graph)
+    if axis.part != "nodes" or graph is None or "m" in graph.arguments:
+        return None
+    return graph.arguments.get("nodes") or graph.arguments.get("n") or graph.arguments.get("a")
+
+
+def coords_of(program: Program, model: str, names: Sequence[str]) -> dict[str, list[Label]] | None:
+    """Return the names as labels of the axis.
+
+    They belong to its index set, or to the nodes of a graph that is not built over an index set.
+    """
+    axis = axis_of(program, model)
+    if axis is None:
+        return None
+    over = _nodes(program, axis) if axis.kind == "graph" and axis.part == "nodes" else axis
+    owner = over.name if isinstance(over, ir.SetOf) and over.name in program.index_sets else axis.name
+    if owner not in program.index_sets and not (axis.kind == "graph" and axis.part == "nodes"):
+        return None
+    numbers = all(n.isascii() and n.isdigit() and len(n) <= MOST_DIGITS and str(int(n)) == n for n in names)
+    return {owner: [int(n) if numbers else n for n in names]}
+
+
+def with_size(program: Program, model: str, inputs: Mapping[str, InputLike], width: int | None) -> dict[str, InputLike]:
+    """Return the inputs, with the size of the data for the input of this size, if it has no value.
+
+    Args:
+        program: the checked program.
+        model: the name of the model.
+        inputs: the known inputs.
+        width: the number of columns of the data, or None.
+    """
+    name = size_input(program, model)
+    if width is None or name is None or name in inputs or program.inputs[name].default is not None:
+        return dict(inputs)
+    return {**inputs, name: width}

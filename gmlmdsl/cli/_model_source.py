@@ -73,7 +73,7 @@ def _of_fit(source: ModelSource) -> tuple[Model, ParamsLike]:
             raise fail("E507", f"{source.file} is a saved fit, which has its own: leave `{option}` out")
     import warnings
 
-    from .._compile import load_fit
+    from .._load_fit import load_fit
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", GmlmWarning)

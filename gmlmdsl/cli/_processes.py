@@ -51,7 +51,7 @@ LEAST_THREADS = 4  # of XLA; with fewer, collective operations may wait for each
 
 @dataclass(frozen=True)
 class Here:
-    """This process among those of a command.
+    """The part of this process in a command that several processes run.
 
     Attributes:
         axis: the axis of the ambient mesh over which work is spread; None for a single process.

@@ -260,8 +260,8 @@ async def _body(request: Request, limits: Limits) -> Any:
     """Return the JSON value of a request.
 
     Raises:
-        HTTPException: 408 for a body that does not come in time, 413 above the limit of bytes, 400
-            for a body that ends early or is not JSON.
+        HTTPException: 408 for a body that arrives too late. 413 for a body above the limit of
+            bytes. 400 for a body that ends early or is not JSON.
     """
     data, most = bytearray(), limits.size
     try:

@@ -275,8 +275,8 @@ def run_serve(bundle: Path, how: dict[str, Any], warm_up: Path | None, limits: L
     Args:
         bundle: the bundle of the translator.
         how: the further arguments of `load_translator`.
-        warm_up: a file of lines, of which one of each width is translated first in batches of every
-            size, so that the programs of these widths are compiled.
+        warm_up: a file of lines. One line of each width is translated first, in batches of every
+            size, which compiles the programs of these widths.
         limits: the limits of the server.
         address: the host and the port.
     """

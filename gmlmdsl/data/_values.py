@@ -129,7 +129,7 @@ def _without_frame(graph: FactorGraph, x: Rows, what: str) -> Any:
 
 
 def stated_missing(x: Rows, missing: Missing | None) -> Missing | None:
-    """Return the value of missing cells: that of the call, else that of the file's reader."""
+    """Return the value that marks missing cells, from the call or else from the reader of the file."""
     if missing is None and isinstance(x, AbstractRows) and x.tokens:
         return x.tokens[0]
     return missing

@@ -68,10 +68,10 @@ def attention_dependency(
             are not independent.
         probability: the probability of the percentile intervals.
         seed: the seed of the resamples.
-        distant: whether pairs (i, j) with j > i + 1 are compared in place of (i, i + 1): j is
-            `later` in place of `next`, i `earlier` in place of `previous`, and a pair of equal
-            tokens is a `repeat`. The distances of the pairs differ between the kinds: compare both
-            results.
+        distant: whether pairs (i, j) with j > i + 1 are compared instead of (i, i + 1). Then j is
+            called `later` instead of `next`, and i is `earlier` instead of `previous`. A pair of
+            equal tokens is a `repeat`. The distances of the pairs differ between the kinds: compare
+            both results.
 
     Returns:
         One row for each quantity, way to summarise heads, and kind of pairs (`stutter`, `other`,

@@ -52,8 +52,8 @@ def drop_repeats(tokens: ArrayLike, length: int, starts_word: ArrayLike | None =
     Args:
         tokens: ids of one row.
         length: the number of tokens that count.
-        starts_word: for each id whether it begins a word: subword tokens inside a word are never
-            dropped on their own, and a word is dropped only if all its tokens are repeated. None:
+        starts_word: for each id, whether it begins a word. Subword tokens inside a word are never
+            dropped separately, and a word is dropped only if all its tokens are repeated. None:
             every token is a word.
 
     Raises:

@@ -178,7 +178,7 @@ def _masks(page: report.Report, digits: Digits, comparison: Comparison) -> None:
     headers, rows = mask_rows(comparison)
     groups = [("", 1), ("efficiency", 2), ("", 3)]
     page.table(headers, rows, "Both masks", groups=groups, formats=[None, ".3f", ".3f", ".1f", None, None])
-    chosen = _extreme(digits, comparison)
+    chosen = _extreme(comparison)
     fits = {name: (f.params["J"][chosen], f.standard_errors["J"][chosen]) for name, f in comparison.fits.items()}
     page.figure(
         report.plot_forest(
@@ -196,7 +196,7 @@ def _masks(page: report.Report, digits: Digits, comparison: Comparison) -> None:
     page.table(headers, coupling_rows(digits, comparison), caption, groups=groups)
 
 
-def _extreme(digits: Digits, comparison: Comparison) -> np.ndarray:
+def _extreme(comparison: Comparison) -> np.ndarray:
     """Return the couplings furthest above and below zero that have an estimate, largest first."""
     values = list(comparison.fits.values())[-1].params["J"]
     finite = np.flatnonzero(~comparison.unbounded)

@@ -22,19 +22,30 @@ from ._arrays import (
 )
 from ._autoregressive import AutoregressiveKernel, search_rules
 from ._beam_search import AbstractPrefixes, BeamRows, BeamSearch, Search, SearchRules
-from ._block_tables import Chunks, Table, TabledBlocks, Tables, Weights, block_weights, table_codes, tabled_losses
+from ._block_tables import (
+    Chunks,
+    Table,
+    TableCurvature,
+    TabledBlocks,
+    Tables,
+    Weights,
+    block_weights,
+    mean_indicators,
+    table_codes,
+    table_curvature,
+    tabled_losses,
+)
 from ._bounded_jit import bound_jit, bounded_jit, compiled_only, mappings, quickly_compiled, under_automatic_mesh
 from ._causal_oracle import CausalOracle, CausalState, causal_oracle
-from ._conditional import log_conditional, maximum
-from ._contracted_oracle import ContractedOracle, contracted_oracle
+from ._conditional import log_conditional
 from ._contraction import Contraction, contraction
 from ._decoded import AbstractDecoder, Decoded
 from ._energy import all_values, local_scores, log_potential
 from ._exact import IndependentKernel, ancestral_kernel, log_marginals
 from ._kernel import AbstractKernel, Info, State, Target
-from ._listed import ListedRows, log_marginal
-from ._listed_moments import listed_second_order
+from ._listed import ListedRows, listed_second_order, log_marginal
 from ._listing import listed_rows
+from ._loop import maximum
 from ._loss import DrawnLoss, ExactLoss, as_listed, drawn_loss, exact_loss
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import noisy_mask, random_ranks
@@ -45,15 +56,13 @@ from ._network_transitions import NetworkTransitions
 from ._oracle import OracleGraph, StartKernel, oracle_graph
 from ._packed_sweep import over_cells
 from ._picks import accepted, exponential, levels_of, pick_token, token_words, whole_below
-from ._prefix_oracle import PrefixMachine, PrefixOracle, PrefixState, finite, prefix_machine
+from ._prefix_oracle import ContractedOracle, PrefixMachine, PrefixOracle, PrefixState, contracted_oracle, finite, prefix_machine
 from ._random import Words, fold, fold_apart, keys_on_host, words_apart
-from ._redraw import redraw_gaps
 from ._refinement import LEAST_SCORE, RefinementKernel, narrow, refinement_kernel, stuttering
 from ._samplers import Planned, at_parameters, build, build_kernel, fresh, no_chain, single_site_sweep
 from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, EnumeratedLoss, HiddenRows, hidden_loss, hidden_rows
-from ._summed_rows import SummedRows
+from ._summed_rows import SummedRows, redraw_gaps
 from ._sums import Forward, Inputs, backward, evidence, forward, forward_from, inputs_of, laws, log_sum, rest_sum
-from ._table_curvature import TableCurvature, mean_indicators, table_curvature
 from ._temper import TemperKernel
 from ._transitions import Transitions, all_states, replica_matrix
 from ._undefined import UNDEFINED, undefined_outputs

@@ -20,10 +20,9 @@ from ..graph import FactorGraph
 from ..plan import ClusterPlan, FactorTable
 from ._arrays import Group, float_type, group_arrays, on_device
 from ._block_tables import Table, table_codes
-from ._conditional import pick_value
 from ._energy import Codes, Params, all_values
 from ._kernel import AbstractKernel, Info, State, Target
-from ._picks import happens, levels_of, whole_below
+from ._picks import happens, levels_of, pick_value, whole_below
 from ._random import fold, words
 
 

@@ -326,9 +326,9 @@ def _steep_at(
 ) -> Callable[[ArrayLike], Array]:
     """Return `f` with the derivative `STEEP` at places where its own is infinite.
 
-    A probability such as `p * a` is exactly 0 at the value 0 of the cell a, whatever p is: log p
-    is -inf there, and the entry adds nothing to any sum. An infinite derivative times 0 would make
-    the derivative of the sum undefined; a large finite one times 0 is 0.
+    A probability such as `p * a` is exactly 0 at the value 0 of the cell a, for every p. Then log p
+    is -inf, and the entry adds nothing to any sum. An infinite derivative times 0 would make the
+    derivative of the sum undefined; a large finite one times 0 is 0.
 
     Args:
         f: the function.

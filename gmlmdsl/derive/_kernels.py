@@ -14,11 +14,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from ._arrays import Blocks, clamp_scores, drawn_blocks, float_type, put_value
-from ._conditional import pick_value, tempered
+from ._conditional import tempered
 from ._energy import Codes, scores_in_turn
 from ._kernel import AbstractKernel, Info, State, Target, free
 from ._mask_law import AbstractMaskLaw
-from ._picks import levels_of, pick
+from ._picks import levels_of, pick, pick_value
 from ._random import Words, fold, words
 
 

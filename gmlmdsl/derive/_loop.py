@@ -8,6 +8,7 @@ messages.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import equinox as eqx
@@ -16,16 +17,42 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ._arrays import float_type
-from ._conditional import pick_value, total
+from ._conditional import logsumexp
 from ._contraction import Loop
+from ._picks import pick_value
 from ._random import Words
 
+MOST_WRITTEN_OUT = 4  # up to this number of values their sum is written out
 Combine = Callable[[Array], Array]
 Turn = tuple[Int[Array, "blocks sources"], Int[Array, "blocks sources"], Int[Array, "blocks sources"], Int[Array, ""]]
 Entries = Float[Array, "places rows"]
 # without this mode each index is compared with the bounds
 INSIDE: Any = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
 Sums = Float[Array, "components rows"]
+
+
+def total(scores: Float[Array, "width values *rest"]) -> Array:
+    """Return the log sum of exponentials over the values; nan as in `logsumexp`.
+
+    All other axes are flattened into one, because a loop with a short innermost axis is not
+    vectorised. For the same reason a sum over few values is written out.
+    """
+    flat = scores.reshape(*scores.shape[:2], -1)
+    if flat.shape[1] > MOST_WRITTEN_OUT:
+        return logsumexp(flat).reshape(scores.shape[0], *scores.shape[2:])
+    values = [flat[:, v] for v in range(flat.shape[1])]
+    top = jax.lax.stop_gradient(reduce(jnp.maximum, values))
+    safe = jnp.where(jnp.isfinite(top), top, 0.0)
+    weight = sum((jnp.exp(v - safe) for v in values[1:]), jnp.exp(values[0] - safe))
+    some = weight > 0
+    found = jnp.where(some, jnp.log(jnp.where(some, weight, 1.0)) + safe, -jnp.inf)
+    found = jnp.where(top < jnp.inf, found, jnp.nan)
+    return found.reshape(scores.shape[0], *scores.shape[2:])
+
+
+def maximum(scores: Float[Array, "width values *rest"]) -> Array:
+    """Return the maximum over the values."""
+    return scores.max(axis=1)
 
 
 def placed(loop: Loop, tables: tuple[Array, ...], unary: Array | None) -> Entries:

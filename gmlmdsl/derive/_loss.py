@@ -44,8 +44,8 @@ class ExactLoss(AbstractLoss):
     probabilities, or None for a data-dependent mask. `split` states that blocks without inner
     factors are represented by their cells, so that the loss of a mask is not one entry.
 
-    `gapped` states that rows have missing values, of code -1, which are left out: the observed
-    cells of K are predicted, by the factors whose cells are all observed.
+    `gapped` states that rows have missing values, of code -1, which are left out. The observed
+    cells of K are then predicted by the factors whose cells are all observed.
     """
 
     graph: Graph

@@ -189,7 +189,7 @@ class AbstractScoredMask(eqx.Module):
 
     @abc.abstractmethod
     def mean_members(self, codes: Codes, present: Present) -> Float[Array, " rows"]:
-        """Return over how many cells the loss of each row is averaged: E(|K|), or all."""
+        """Return the number of cells that divides the loss of each row: E(|K|), or all cells."""
 
     def tempered(self, logits: Array) -> Array:
         """Return the logits that are scored, which are the network's own."""

@@ -51,8 +51,8 @@ class PackedTurns(eqx.Module):
     """Cells that are redrawn at once, for each of successive turns.
 
     The last axis of `slots` and `opposed` is that of the neighbours. Cells that are spread over
-    devices are redrawn in larger turns, each of which stands for `parts` turns of one device: their
-    random fractions are different.
+    devices are redrawn in larger turns. Each of them stands for `parts` turns of one device and has
+    other random fractions.
     """
 
     cells: Int[Array, "turns blocks"]
@@ -119,7 +119,7 @@ class PackedSweepKernel(AbstractKernel):
         return (2 * cells + most * self.digits.shape[1]) * 4 / LANES
 
     def over(self, spread: Spread) -> PackedSweepKernel:
-        """Return the kernel with the cells of each colour over an axis of a mesh."""
+        """Return the kernel with the cells of each colour spread over an axis of a mesh."""
         plain = self.plain.over(spread)
         pairs = zip(self.stages, plain.stages, strict=True)
         return replace(self, plain=plain, stages=tuple(s.over(spread, p.cells.shape[0]) for s, p in pairs))
@@ -215,9 +215,9 @@ def over_cells(kernel: AbstractKernel, spread: Spread) -> AbstractKernel:
     Draws are those of one device, to the bit.
 
     Raises:
-        GmlmError: E507 for a kernel without a sweep of single cells, a colour that the devices do
-            not share equally, or devices of several processes, whose exchanges may wait for each
-            other without end.
+        GmlmError: E507 for a kernel without a sweep of single cells, for a colour that the devices
+            do not share equally, and for devices of several processes. Exchanges between processes
+            may wait for each other forever.
     """
     if spread.several:
         message = "`cell_axis=` spreads cells over the devices of one process, and these belong to several"

@@ -206,3 +206,26 @@ def exponential(words: Words) -> Float[Array, ...]:
     """
     half = words.number() / 2
     return jnp.where(words.high[0] & 1 == 1, -jnp.log(half), -jnp.log1p(-half))
+
+
+def pick_value(scores: Float[Array, "blocks values rows"], words: Words) -> tuple[Int[Array, "blocks rows"], Array]:
+    """Draw one value per block in proportion to exp(scores), and return whether any is possible.
+
+    `words` are random words of shape (blocks, rows).
+    """
+    if scores.shape[1] <= LISTED:
+        return pick_of_few([scores[:, v] for v in range(scores.shape[1])], words)
+    top = scores.max(axis=1)
+    possible = jnp.isfinite(top)
+    return pick_along(scores - jnp.where(possible, top, 0.0)[:, None], words, 1, jnp.exp), possible
+
+
+def pick_of_few(scores: list[Float[Array, "blocks rows"]], words: Words) -> tuple[Int[Array, "blocks rows"], Array]:
+    """Do the same as `pick_value`, written out value by value.
+
+    This is one loop over blocks and rows, whereas sums along an axis would take several loops.
+    """
+    top = reduce(jnp.maximum, scores)
+    possible = jnp.isfinite(top)
+    safe = jnp.where(possible, top, 0.0)
+    return pick_of_weights([jnp.exp(s - safe) for s in scores], words), possible

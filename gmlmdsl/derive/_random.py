@@ -47,7 +47,7 @@ class Words(eqx.Module):
 
     @property
     def colours(self) -> tuple[Bits, Bits]:
-        """Words with the first axis of draws before that of levels, for a loop over colours."""
+        """Words whose first axis of draws precedes the axis of levels, for a loop over colours."""
         return jnp.moveaxis(self.high, 1, 0), jnp.moveaxis(self.low, 1, 0)
 
     @property
@@ -164,7 +164,7 @@ def behind(keys: PRNGKeyArray) -> tuple[Array, Array]:
 
 
 def behind_each(keys: PRNGKeyArray, n: int) -> Float[Array, "chains n"]:
-    """Return n fractions in (0, 1) of 124 bits for each key, from a loop like that of `behind`."""
+    """Return n fractions in (0, 1) of 124 bits for each key, from the same loop as `behind`."""
     data = jax.random.key_data(keys)
     count = jnp.broadcast_to(jnp.arange(n, dtype=jnp.uint32)[None], (data.shape[0], n))
 

@@ -265,7 +265,7 @@ def single_site_sweep(graph: FactorGraph) -> AbstractKernel:
 
 
 def _listed(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
-    """Return the kernel that redraws blocks by elimination, those of one shape together."""
+    """Return the kernel that redraws blocks by elimination; blocks of one shape are redrawn together."""
     blocks = listed_blocks(graph, planned.mask, planned.corrected)
     assert blocks is not None
     alike: dict[Hashable, list[int]] = {}

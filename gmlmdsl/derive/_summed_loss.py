@@ -1,7 +1,7 @@
 """Losses whose blocks, or whose hidden cells, are summed out by elimination.
 
 A cell that is not observed has the code -1. -log p(x_K | x_rest) is log p(x_rest) - log p(x_K,
-x_rest), each of which is a sum over the unobserved cells.
+x_rest). Both terms are sums over the unobserved cells.
 """
 
 from __future__ import annotations

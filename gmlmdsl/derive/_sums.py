@@ -20,11 +20,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ._arrays import Graph, Group, float_type
-from ._conditional import maximum as maximum
-from ._conditional import pick_value, tempered, total
+from ._conditional import tempered
 from ._contraction import Contraction, FactorTables, Stage
 from ._energy import Codes, Params, touching_sum
-from ._loop import Combine, laws_in_turn, picked_in_turn, placed, summed_in_turn, swept
+from ._loop import Combine, laws_in_turn, picked_in_turn, placed, summed_in_turn, swept, total
+from ._picks import pick_value
 from ._random import Words
 
 Unary = Float[Array, "free values rows"]

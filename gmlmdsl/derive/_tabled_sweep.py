@@ -23,12 +23,12 @@ from ..graph import FactorGraph
 from ..plan import Exceptions, FactorTable, ScoreForm, SweepTables, TabledColours, block_arrays, every_entry, score_form
 from ._arrays import Blocks, Graph, float_type, on_device
 from ._block_tables import Table, table_codes
-from ._conditional import pick_of_few, pick_value, tempered
+from ._conditional import tempered
 from ._energy import MOST_UNROLLED, Codes, scores_in_turn
 from ._kernel import AbstractKernel, Info, State, Target, free
 from ._loop import INSIDE
 from ._mesh import Spread
-from ._picks import levels_of, pick_of_weights
+from ._picks import levels_of, pick_of_few, pick_of_weights, pick_value
 from ._random import Words, behind, fold, made_apart, words
 
 if TYPE_CHECKING:

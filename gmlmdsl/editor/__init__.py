@@ -26,24 +26,3 @@ def serve() -> None:
     # The server closes its streams, and those of the process are still needed at its end.
     with os.fdopen(os.dup(0), "rb") as asked, os.fdopen(os.dup(1), "wb") as answered:
         make_server().start_io(asked, answered)
-
-
-__all__ = [
-    "LEGEND",
-    "Completion",
-    "Document",
-    "Edit",
-    "Place",
-    "Symbol",
-    "completions",
-    "fixes",
-    "formatted",
-    "hover",
-    "outline",
-    "rename",
-    "renamed_place",
-    "serve",
-    "shapes",
-    "word_kinds",
-    "word_lists",
-]

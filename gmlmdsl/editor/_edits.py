@@ -16,7 +16,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True)
 class Edit:
-    """The text that replaces that of a span."""
+    """The text that replaces the text of a span."""
 
     span: Span
     text: str

@@ -31,16 +31,14 @@ from ._convexity import degree, is_affine, is_convex
 from ._copied_objectives import BlockObjectives, JointObjective, block_cells, block_objectives, block_weights_of_rows, copies_of_blocks
 from ._decoder_bounds import DenoisedRows, Estimate, LogProbBound, bits_per_cell
 from ._differences import differences
-from ._distinct import distinct_rows
 from ._effects import Effects, substitution_effects
 from ._exact_answers import independent_kernel, known_rows, log_sums
-from ._gap_curvature import gap_second_order
 from ._intervals import LEVEL, intervals, verified_level, verified_quantile
 from ._magnitude import verified_partition
 from ._metric import Metric, metrics
 from ._missing import Missing, Sorted, ignored_rows, reported, sort_rows, summed_loss, verify_ignored, verify_latents, verify_present
-from ._network_loss import mask_loss, verified_count, verify_known
 from ._network_params import read_layers, verified_params, verified_probes
+from ._network_queries import mask_loss, verified_count, verify_known
 from ._objective import (
     MANY,
     Frame,
@@ -95,6 +93,6 @@ from ._priors import (
     verify_densities,
 )
 from ._revealing import is_reducible, revealed_cells
-from ._row_sizes import answer, log_potentials, over_rows
-from ._second_order import Sums, one_mask_moments, second_order
+from ._row_sizes import answer, distinct_rows, log_potentials, over_rows
+from ._second_order import Sums, gap_second_order, one_mask_moments, second_order
 from ._siblings import ApproximationGap, marginal_gap, mode_gap, siblings

@@ -16,8 +16,7 @@ from ..graph import FactorGraph, GivenRows
 from ..plan import searched, with_forced
 from . import limits
 from ._approximation_methods import ApproximateMarginals, BeliefPropagation, MaxProduct, MeanField, ModeMethod, Record, SimulatedAnnealing
-from ._clamped_tables import ClampedTables, clamped_tables
-from ._colour_blocks import colour_blocks
+from ._clamped_tables import ClampedTables, clamped_tables, colour_blocks
 from ._contractions import impossible, verify_possible
 from ._exact_answers import by_variable, known_rows, with_known
 from ._mean_field import MeanFieldAscent

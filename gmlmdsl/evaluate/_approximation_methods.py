@@ -100,10 +100,10 @@ class Chains:
 class MaxProduct:
     """Max-product message passing, for `method=` of `JointModel.map`.
 
-    The messages of each start are decoded in two ways: each cell takes the value of its largest
-    belief, all cells at once, or one colour of cells after another, each given those before it. A
-    greedy descent of single cells follows, and the best end wins. A model without a cycle has one
-    start.
+    The messages of each start are decoded in two ways. In the first, all cells take the values of
+    their largest beliefs at once. In the second, the colours of cells follow one another, and each
+    is decoded given the previous ones. A greedy descent of single cells follows, and the best end
+    wins. A model without a cycle has one start.
 
     Args:
         iterations: the largest number of iterations.

@@ -127,7 +127,7 @@ class Contractions:
 
     @cached_property
     def _may_be_on_host(self) -> bool:
-        """Whether the tables of all factors may be made in NumPy; data of a call are not supported."""
+        """Whether NumPy may compute the tables of all factors: they are few, and use no given data."""
         return not self.graph.given and self._entries <= limits.MOST_TABLED
 
     @cached_property
@@ -182,7 +182,7 @@ class Contractions:
         return found
 
     def affordable(self, what: str) -> derive.Contraction | None:
-        """Return the contraction of all cells, or None if it is not affordable or its tables are too large to keep."""
+        """Return the contraction of all cells, or None if its cost or its tables are too large."""
         if not self.is_affordable() or self._kept_bytes(self.plan(np.zeros(self.graph.n_cells, bool), what)) > BUDGET.held:
             return None
         return self.whole(what)[1]
@@ -191,7 +191,7 @@ class Contractions:
         return derive.float_type().itemsize * plan.flops
 
     def is_affordable(self, most: float = np.inf) -> bool:
-        """Return whether the contraction of all cells is affordable, and takes at most so many operations."""
+        """Return whether the contraction of all cells is affordable within so many operations."""
         known = np.zeros(self.graph.n_cells, bool)
         if known.tobytes() not in self._plans and most > self._exceeded:
             try:

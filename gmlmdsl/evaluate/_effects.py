@@ -139,7 +139,7 @@ def substitution_effects(graph: FactorGraph, params: Mapping[str, jax.Array], co
     width = int(graph.sizes[cells].max(initial=1))
 
     def scores(blocks: Array) -> Array:
-        """Return log p of every joint value of each block minus that of the configuration.
+        """Return log p of every joint value of each block minus log p of the configuration.
 
         The result has the shape (blocks, width ** members).
         """

@@ -215,7 +215,7 @@ def marginals(
 
 
 def _with_likelihood(c: derive.Contraction, seen: Array | None, likelihood: Array | None, rows: int) -> Array | None:
-    """Return the term added to each value of a free cell, shape (free, values, rows), with the evidence in it."""
+    """Return the term of each value of a free cell, with evidence, shape (free, values, rows)."""
     if likelihood is None:
         return seen
     own = np.broadcast_to(likelihood[np.asarray(c.free)][:, :, None], (len(c.free), likelihood.shape[1], rows))
@@ -251,8 +251,8 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
     """Return p(x_i = v) of every cell given the known cells of each row.
 
     A known cell has probability 1 of its value. Rows that know the same cells share the contraction
-    of the other cells. If there are several such patterns and the contraction of all cells is
-    affordable, that contraction serves all rows, with the known values entered row by row.
+    of the other cells. If there are several such patterns, and the contraction of all cells is
+    affordable, this contraction serves all rows. Known values are entered row by row.
 
     Args:
         kept: the contractions of the model.
@@ -454,8 +454,8 @@ def best(
 ) -> tuple[Array, Array]:
     """Return a most probable configuration that agrees with the clamped cells.
 
-    If elimination is not affordable, and every configuration of the free cells that satisfies the
-    requirements is equally probable, a search for one of them answers too.
+    Elimination may be too costly while all configurations of the free cells that satisfy the
+    requirements are equally probable. Then a search for one of them answers too.
 
     Args:
         kept: the contractions of the model.

@@ -80,7 +80,7 @@ class TableBlock(NamedTuple):
 
 
 def table_blocks(graph: FactorGraph, params: Mapping[str, Array]) -> Iterator[TableBlock]:
-    """Yield the tables of all factors and requirements, those of the same shape together.
+    """Yield the tables of all factors and requirements, grouped by shape.
 
     Args:
         graph: the factor graph; its given variables, if any, have data.
@@ -229,7 +229,7 @@ class _Pass:
                 del self.joint[step]
 
     def _restricted(self, cells: tuple[int, ...], values: Array) -> tuple[list[int], Array]:
-        """Return the free cells of a factor in the order of their steps, and its table over them."""
+        """Return the free cells of a factor, ordered by their steps, and its table over them."""
         place, codes = self.of.place, self.codes
         here = values[tuple(slice(None) if c in place else codes[c] for c in cells)]
         free = [c for c in cells if c in place]
@@ -245,7 +245,7 @@ class _Pass:
         return self.joint[step]
 
     def _add(self, cells: list[int], values: Array) -> None:
-        """Add a table over cells in the order of their steps to that of the first of these steps."""
+        """Add a table, whose cells are ordered by their steps, to the table of the first step."""
         if not cells:
             self.value += float(values)
             return
@@ -257,8 +257,9 @@ class _Pass:
     def laws(self) -> Iterator[tuple[int, Array]]:
         """Yield each step with the distribution of the cell that it eliminates, last steps first.
 
-        The joint distribution of a step's table is that of the first cell given the others, times
-        that of the others, which the table of the receiving step holds.
+        The joint distribution of a step's table is the distribution of the first cell given the
+        others, times the distribution of the others. The table of the receiving step holds the
+        latter.
         """
         laws: list[Array] = [np.zeros(0)] * len(self.parents)
         for step in reversed(range(len(self.parents))):

@@ -11,14 +11,23 @@ from functools import lru_cache
 import jax
 import numpy as np
 
-from .._diagnostics import GmlmError, fail
+from .. import derive
+from .._diagnostics import GmlmError, fail, listed
 from .._types import AnyArray, ArrayLike
-from ..graph import FactorGraph, oversized_at
+from ..data import is_traced
+from ..derive.compiled import block_levels
+from ..graph import FactorGraph, oversized_at, range_of
+from ..masks import AbstractMask
+from ..plan import BUDGET
+from ._row_sizes import log_potentials, over_rows
 
 Array = np.ndarray
 # The spacing of neighbouring numbers at the limit. A number added to one of that size is rounded to
 # a multiple of the spacing.
 SPACING = 0.125
+Params = Mapping[str, jax.Array]
+MOST_ROWS = 64  # limit on the checked rows with masks of their own
+SOFTER = "state what is impossible by `require`, and other penalties smaller"
 
 
 def largest_factor(kind: np.dtype) -> float:
@@ -85,3 +94,91 @@ def verified_partition(graph: FactorGraph, found: AnyArray, among: str = "") -> 
             message = f"{what} is {values[bad][0]:g}: every configuration{among} has a factor below {-limit:g}, and beside numbers of "
             raise fail("E591", f"{message}that size log p has no digits left", help=help)
     return found
+
+
+def may_be_penalised(graph: FactorGraph, params: Params) -> bool:
+    """Return whether some factor may lie below the limit of the working type, according to bounds.
+
+    The result is False for traced parameters, whose values are unknown.
+    """
+    if is_traced(dict(params)):
+        return False
+    known, most = {k: np.asarray(v) for k, v in params.items()}, int(graph.sizes.max(initial=1))
+    limit = largest_factor(np.dtype(derive.float_type()))
+    bounds = [range_of(g, most, known if g.parameters else None) for g in graph.factors if g.n]
+    return any(b is None or b[0] < -limit for b in bounds)
+
+
+def verify_levels(graph: FactorGraph, device: derive.Graph, params: Params, codes: Array, blocks: Array, rows: Array) -> None:
+    """Raise E591 for a block, given a complete row, if all values have a penalty beyond the limit.
+
+    Args:
+        graph: the factor graph.
+        device: the factor graph on the device.
+        params: parameters, not traced.
+        codes: the rows, (cells, rows).
+        blocks: (blocks, members), padded.
+        rows: the number of each row in the user's data.
+
+    Raises:
+        GmlmError: E591.
+    """
+    made = derive.fixed_blocks(graph, blocks)
+    touching = max(1, sum(t.shape[1] for t in made.touch))
+    cost = made.n_values * touching * len(blocks)
+    found = over_rows(lambda some: block_levels(device, params, some, made), codes, params, cost)
+    # Within a compiled function everything is traced, even without parameters.
+    if is_traced(found):
+        return
+    found = np.asarray(found)
+    limit = largest_factor(found.dtype)
+    bad = np.argwhere(np.isfinite(found) & (found < -limit * touching))
+    if len(bad):
+        block, row = bad[0]
+        names = listed([graph.cell_name(int(c)) for c in blocks[block] if c < graph.n_random])
+        message = f"row {rows[row]} of x: beside its other cells every value of {names} has a factor below {-limit:g}, and beside numbers"
+        raise fail("E591", f"{message} of that size log p has no digits left", help=SOFTER)
+
+
+def verify_blocks(graph: FactorGraph, device: derive.Graph, params: Params, mask: AbstractMask, codes: Array, masks: Array | None) -> None:
+    """Raise E591 as `verify_levels` does, for all blocks of a mask that can be enumerated.
+
+    Args:
+        graph: the factor graph.
+        device: the factor graph on the device.
+        params: parameters.
+        mask: the mask.
+        codes: complete rows, (cells, rows).
+        masks: the masks drawn for each row, (masks, members, rows); None for all masks of the
+            support.
+    """
+    if not codes.shape[1] or not may_be_penalised(graph, params):
+        return
+    limit = largest_factor(np.dtype(derive.float_type()))
+    level = log_potentials(device, params, codes)
+    if is_traced(level):
+        return
+    level = np.asarray(level)
+    low = np.flatnonzero(np.isfinite(level) & (level < -limit))
+    if not len(low):
+        return
+    if masks is not None:
+        for row in low[:MOST_ROWS]:
+            _verify_listed(graph, device, params, codes[:, [row]], np.unique(masks[:, :, row], axis=0), low[low == row])
+    elif mask.support_size <= BUDGET.support:
+        blocks = np.asarray(mask.enumerate_blocks()[0])
+        if not mask.is_adaptive:
+            _verify_listed(graph, device, params, codes[:, low], blocks, low)
+            return
+        # A mask that looks at x may draw other blocks in each row.
+        for row in low[:MOST_ROWS]:
+            here = derive.on_device(codes[:, [row]], np.int32)
+            drawn = derive.mask_law(mask).block_probabilities(params, here, derive.on_device(blocks, np.int32))
+            _verify_listed(graph, device, params, codes[:, [row]], blocks[np.asarray(drawn)[:, 0] > 0], low[low == row])
+
+
+def _verify_listed(graph: FactorGraph, device: derive.Graph, params: Params, codes: Array, blocks: Array, rows: Array) -> None:
+    values = np.append(graph.sizes, 1)[np.minimum(blocks, graph.n_cells)].astype(float).prod(axis=1)
+    some: Array = blocks[(values > 1) & (values <= BUDGET.support)]
+    if len(some):
+        verify_levels(graph, device, params, codes, some, rows)

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._clamped_tables import ClampedTables
-from ._colour_blocks import ColourBlock
+from ._clamped_tables import ClampedTables, ColourBlock
 
 Array = np.ndarray
 Laws = list[Array]  # distributions of the cells of each size class, of shape (values, cells)
@@ -132,7 +131,7 @@ class MeanFieldAscent:
         return change
 
     def _expected(self, values: Array, edges: tuple[int, int | None, Array | slice], laws: Laws) -> Array:
-        """Return the expectation of some tables of a group over all cells but that of a slot.
+        """Return the expectation of some tables of a group, over the cells of all other slots.
 
         Args:
             values: the tables.

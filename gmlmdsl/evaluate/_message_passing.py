@@ -1,10 +1,10 @@
 """Sum-product and max-product message passing on the factor graph given the clamped cells.
 
 A message from factor f to cell i is m_fi(v) = log sum over the other cells of f of exp(log f(x) +
-sum over these cells j of m_jf(x_j)), and a message from cell i to factor f is the sum of the
-messages to i from its other factors. For the mode a maximum stands in place of log sum exp. All
-messages are sent at once (a flooding schedule), each scaled to a maximum of 0. Messages between the
-partial sums of a gate are sent along the gate before; see `_path_sweeps.py`.
+sum over these cells j of m_jf(x_j)). A message from cell i to factor f is the sum of the messages
+to i from its other factors. For the mode a maximum stands in place of log sum exp. All messages are
+sent at once (a flooding schedule), each scaled to a maximum of 0. Messages between the partial sums
+of a gate are sent along the gate before; see `_path_sweeps.py`.
 
 Messages are in the log domain. A sum over the other factors is made of the sums before and after
 the left-out factor. It is never a difference, so that -inf and large penalties do no harm.

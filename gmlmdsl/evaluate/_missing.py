@@ -156,7 +156,7 @@ class Sorted:
 
     @property
     def summed(self) -> Array:
-        """The rows whose loss is computed apart from that of complete rows."""
+        """The rows whose loss is computed separately from the loss of complete rows."""
         return np.sort(np.concatenate([self.listed, self.eliminated, self.unseen]))
 
 

@@ -17,8 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from . import limits
-from ._clamped_tables import ClampedTables
-from ._colour_blocks import ColourBlock
+from ._clamped_tables import ClampedTables, ColourBlock
 
 Array = np.ndarray
 
@@ -63,7 +62,7 @@ class ModeSearch:
     @cached_property
     def _kept(self) -> list[tuple[Array, list[_Touched]]]:
         """For each block its factors of one cell, and its other factors."""
-        return [(self._finite(b.unary), [_touched(self.tables, b, *edge, self._finite) for edge in b.edges]) for b in self.blocks]
+        return [(self._finite(b.unary), [_touched(self.tables, *edge, self._finite) for edge in b.edges]) for b in self.blocks]
 
     def _finite(self, values: Array) -> Array:
         return np.where(values == -np.inf, -self._penalty, values)
@@ -150,7 +149,7 @@ class ModeSearch:
 
 
 def _changes(values: Array) -> tuple[Array, float]:
-    """Return the largest difference of finite entries of each column, and the smallest above 0 of any."""
+    """Return the largest difference of finite entries by column, and the smallest positive one."""
     top, low = (np.where(np.isfinite(values), values, fill) for fill in (-np.inf, np.inf))
     gaps = np.diff(np.sort(np.where(np.isfinite(values), values, np.nan), axis=0), axis=0)
     return np.maximum(top.max(axis=0) - low.min(axis=0), 0.0), float(gaps[gaps > 0].min(initial=np.inf))
@@ -178,7 +177,7 @@ class _Touched:
         return np.take(self.flat, at, axis=1)
 
 
-def _touched(tables: ClampedTables, block: ColourBlock, g: int, slot: int, rows: Array, finite: Callable[[Array], Array]) -> _Touched:
+def _touched(tables: ClampedTables, g: int, slot: int, rows: Array, finite: Callable[[Array], Array]) -> _Touched:
     group = tables.groups[g]
     values = finite(np.moveaxis(group.values[..., rows], slot, 0))
     sizes = values.shape[1:]

@@ -29,8 +29,9 @@ def verified_params(form: NetworkForm, params: object, decoder: ir.FormCall | No
     left out.
 
     Raises:
-        GmlmError: E509 for anything else, or for a module whose arrays have different shapes or a
-            different meaning, such as another number of heads; E504 for a NaN or inf among them.
+        GmlmError: E509 for anything else, and for a module whose arrays have different shapes or a
+            different meaning, such as another number of heads. E504 for an array with a NaN or an
+            infinite number.
     """
     example = f"`{{{form.label!r}: network}}`, as `init_params` and a fit's `params` are"
     others = {*form.probes, *(f.label for f in form.planners)} - {form.label}
@@ -86,7 +87,7 @@ def verified_probes(form: NetworkForm, params: Mapping[str, object]) -> dict[str
 
 
 def _width(form: NetworkForm) -> int:
-    """Return the number of features of a state; the checker allows probes of causal networks only."""
+    """Return the number of features of a state; only causal networks may have probes."""
     network = network_shapes(form)
     assert isinstance(network, AbstractCausalNetwork)
     return network.start.shape[0]

@@ -38,7 +38,7 @@ class Joint(NamedTuple):
     others: tuple[tuple[int, Array], ...]
 
     def combined(self, to_factors: Messages, combine: Combine) -> Array:
-        """Return the tables of the cells on the path, shape (*shape, n), given the messages of the others."""
+        """Return the tables of the cells on the path given other messages, shape (*shape, n)."""
         found = self.values[:, 0]
         if self.others:
             told = outer([np.take(to_factors[k], edges, axis=1) for k, edges in self.others])
@@ -98,7 +98,7 @@ class Sweeps(NamedTuple):
 
 
 def outer(messages: Sequence[Array]) -> Array:
-    """Return the sums of messages of shape (values, n) at all joint values, shape (joint values, n)."""
+    """Return the sums of messages (values, n) at all joint values, shape (joint values, n)."""
     total = messages[0]
     for message in messages[1:]:
         total = (total[:, None] + message).reshape(-1, message.shape[-1])
@@ -227,7 +227,7 @@ def _steps(
 
 
 def _joint(tables: ClampedTables, edges: list[list[Array]], key: tuple[int, ...], rows: Array) -> Joint:
-    """Return the tables of some factors of a group; the key is the group and the slots on the path."""
+    """Return the tables of some factors; the key is their group and the slots on the path."""
     g, *slots = key
     group = tables.groups[g]
     others = [s for s in range(group.cells.shape[1]) if s not in slots]

@@ -92,7 +92,7 @@ def _is_quick(graph: FactorGraph, free: Array) -> bool:
 
 
 def _ball(first: int, starts: Array, near: Array, closed: Array, most: int) -> Array:
-    """Return the cells nearest to a first one, at most so many, by the number of factors between."""
+    """Return at most so many cells, those with the fewest factors between them and a first cell."""
     reached, front = [first], deque([first])
     seen = closed.copy()
     seen[first] = True

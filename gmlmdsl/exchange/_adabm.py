@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .._diagnostics import GmlmError, Source, Span, fail
-from ._numbers import short_number
+from ._names import short_number
 from ._potts import AMINO_ACIDS, PottsModel
 from .limits import MOST_COUPLINGS, MOST_NOTED, MOST_SITES, MOST_STATES
 
@@ -116,8 +116,7 @@ def read_adabm(source: Source) -> PottsModel:
 def _values(found: _Found) -> tuple[tuple[str, ...], Array]:
     """Return the values in order, and the code of each symbol of the file.
 
-    Numbers are codes. Letters have the order in which fields have them, which is that of the
-    alphabet.
+    Numbers are codes. Letters have the order of the fields, which is the order of the alphabet.
     """
     symbols, rows = list(found.symbols), found.rows
     if all(SITE.fullmatch(s) for s in symbols):

@@ -1,10 +1,13 @@
-"""Names of the language for names of other tools, and the other way round."""
+"""Names and numbers as text: names of the language for names of other tools, and back."""
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterable
+
+import numpy as np
 
 from .._diagnostics import visible
 from ..program import forms
@@ -12,6 +15,7 @@ from ..syntax import KEYWORDS, RESERVED
 from .limits import LONGEST_NAME
 
 WORDS = frozenset((*RESERVED, *KEYWORDS, *(form.name for form in forms.FORMS)))
+EPSILON = float(np.finfo(float).eps)
 
 
 class Names:
@@ -26,7 +30,7 @@ class Names:
         self._next: dict[str, int] = {}
 
     def fresh(self, name: str) -> str:
-        """Return the name, or one with `_2`, `_3`, .. behind it if it is taken."""
+        """Return the name if it is free, else the first free one of `name_2`, `name_3`, ..."""
         found = name
         while found in self._taken:
             self._next[name] = self._next.get(name, 1) + 1
@@ -35,7 +39,7 @@ class Names:
         return found
 
     def fresh_of(self, name: str) -> str:
-        """Return the name, or that of a network with it if it is taken."""
+        """Return the name if it is free, else the first free name that begins with `name_network`."""
         return self.fresh(name if name not in self._taken else f"{name}_network")
 
 
@@ -74,3 +78,23 @@ def commented(text: str) -> str:
     """Return a name of another tool as it may stand in a comment."""
     shown = visible(" ".join(text.split()))
     return shown if len(shown) <= LONGEST_NAME else f"{shown[:LONGEST_NAME]}.."
+
+
+def short_number(value: float) -> str:
+    """Return the shortest text of a number that reads as the same one: `1`, `0.25`."""
+    return repr(float(value)).removesuffix(".0")
+
+
+def written_number(value: float) -> str:
+    """Return the text of exp(log p), without the digits that only the logarithm brought.
+
+    The number has 15 digits if that is within the rounding of the logarithm, else all.
+    """
+    short = f"{value:.15g}"
+    near = value > 0 and abs(float(short) - value) <= EPSILON * (1 + abs(math.log(value))) * value
+    return short if near else short_number(value)
+
+
+def written_row(row: np.ndarray) -> list[str]:
+    """Return the text of each number of a row."""
+    return [written_number(p) for p in row.ravel().tolist()]

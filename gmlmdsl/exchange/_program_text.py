@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..syntax import format_source
-from ._names import Names, commented, kept_name, language_name, quoted
+from ._names import Names, commented, kept_name, language_name, quoted, short_number
 from ._network import BayesianNetwork, Conditional
-from ._numbers import short_number
 from .limits import LONGEST_NAME, MOST_LITERAL
 
 Array = np.ndarray

@@ -9,8 +9,7 @@ import numpy as np
 
 from .._diagnostics import Span, fail
 from ..syntax import format_source
-from ._names import Names, commented, language_name
-from ._numbers import short_number
+from ._names import Names, commented, language_name, short_number
 from ._program_text import ImportedModel
 from .limits import MOST_LITERAL, MOST_NAMED
 

@@ -1,29 +1,36 @@
-"""Reading of a model file of another tool: the format is known from its first word."""
+"""Reading of a model file of another tool: its format is known from its first word."""
 
 from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import numpy as np
 
 from .._diagnostics import Source, Span, fail
 from ..files import as_path, opened_text
 from ..read import is_packed
+from ..syntax import format_source
 from ._adabm import looks_like_adabm, read_adabm
+from ._bif import read_bif
+from ._bqm import read_bqm, read_coo
+from ._names import Names, commented, language_name
 from ._plmc import looks_like_plmc, read_plmc
 from ._potts import program_of_potts
-from ._program_of_tables import program_of_tables
 from ._program_text import ImportedModel, program_of_network
 from ._quadratic import program_of_quadratic
-from ._read_bif import read_bif
-from ._read_bqm import read_bqm, read_coo
-from ._read_uai import read_evidence, read_uai
-from ._read_xmlbif import read_xmlbif
 from ._scan import read_source
+from ._uai import ScopedFactor, TableModel, read_evidence, read_uai
+from ._xmlbif import read_xmlbif
 from .limits import MOST_POTTS_CHARACTERS
 
 FIRST = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|;)*", re.DOTALL)
 FORMATS = "BIF begins with `network`, XMLBIF with `<`, UAI with `MARKOV` or `BAYES`"
+Array = np.ndarray
+
+
 FORMATS += ", JSON of dimod with `{`, COO with `# vartype=SPIN`, and text of adabmDCA with `J` or `h`"
 PLMC, ADABM = "plmc", "adabm"
 PLMC_ENDING = ".model"
@@ -50,8 +57,8 @@ def read_model(path: str | Path, evidence: str | Path | None = None) -> Imported
         focus sequence of plmc, for `coords=`.
 
     Raises:
-        GmlmError: E532 for a file in none of the formats, E533 for numbers that are no
-            distribution, E535 for sizes above the limits, E507 for evidence with another format,
+        GmlmError: E532 for a file in none of the formats. E533 for numbers that are not a
+            distribution. E535 for sizes above the limits. E507 for evidence with another format.
             E119 or E120 for a file that cannot be read.
     """
     path = as_path(path)
@@ -114,3 +121,118 @@ def format_of(source: Source) -> str:
     message = f"{source.path} is in none of the formats that are read: it begins with {found}"
     span = Span(source, begin, begin + len(first))
     raise fail("E532", message, span, "the first word", help=FORMATS)
+
+
+def program_of_tables(model: TableModel, evidence: Mapping[int, int], file: str) -> ImportedModel:
+    """Return the program of a UAI file.
+
+    Variables with equally many values are one array, and tables of one shape are one input, so that
+    the program is short however many there are.
+
+    Args:
+        model: the tables.
+        evidence: the known values by variable.
+        file: the name of the file, for comments.
+    """
+    return _Writer(model, evidence, file).written()
+
+
+class _Writer:
+    """The lines and inputs of a program while it is written."""
+
+    def __init__(self, model: TableModel, evidence: Mapping[int, int], file: str) -> None:
+        self.model, self.evidence, self.file = model, evidence, file
+        self.inputs: dict[str, Array] = {}
+        self.declared: list[str] = []
+        self.body: list[str] = []
+        sizes = np.array(model.sizes)
+        self.classes = {int(q): np.flatnonzero(sizes == q) for q in np.unique(sizes)}
+        # The number of each variable among those with equally many values.
+        self.place = np.zeros(len(sizes), np.int64)
+        for members in self.classes.values():
+            self.place[members] = np.arange(len(members))
+
+    def written(self) -> ImportedModel:
+        """Return the program with its inputs."""
+        shapes: dict[tuple[int, ...], list[ScopedFactor]] = {}
+        for f in map(self._with_cells, self.model.factors):
+            shapes.setdefault(f.table.shape, []).append(f)
+        for shape, factors in sorted(shapes.items()):
+            self._factors(shape, factors)
+        self._require()
+        lines = [*self._head(), *self._sets(), *self.declared, f"model {self._name()} {{", *self._cells(), *self.body, "}"]
+        text = format_source("\n".join(lines) + "\n")
+        return ImportedModel(text, self.inputs, self.model.notes)
+
+    def _with_cells(self, f: ScopedFactor) -> ScopedFactor:
+        """Return a factor of no variables as a table of equal numbers over the first one."""
+        if f.scope:
+            return f
+        return ScopedFactor((0,), np.full(self.model.sizes[0], float(f.table)), f.span)
+
+    def _name(self) -> str:
+        names = Names()
+        for word in (*self.inputs, *(f"{kind}{q}" for q in self.classes for kind in ("x", "cell"))):
+            names.fresh(word)
+        for word in ("x", "cell", "f", "e", "v"):
+            names.fresh(word)
+        return names.fresh_of(language_name(self.file.partition(".")[0], "network"))
+
+    def _head(self) -> Iterator[str]:
+        kind = "Bayesian" if self.model.is_bayesian else "Markov"
+        yield f"# {self._name()}: the {kind} network of {commented(self.file)}; its tables are inputs: `--inputs FILE.npz`"
+        yield from (f"# {note}" for note in self.model.notes)
+        if len(self.classes) > 1:
+            for q, members in self.classes.items():
+                yield f"# {self._cell(q)}[k] is, for k = 0, 1, ..: variable {_spans(members)}"
+
+    def _cell(self, size: int) -> str:
+        return "x" if len(self.classes) == 1 else f"x{size}"
+
+    def _sets(self) -> Iterator[str]:
+        for q, members in self.classes.items():
+            yield f"index {self._cell(q).replace('x', 'cell')} = range({len(members)})"
+
+    def _cells(self) -> Iterator[str]:
+        for q in self.classes:
+            name = self._cell(q)
+            yield f"var {name}[v in {name.replace('x', 'cell')}] : range({q})"
+
+    def _factors(self, shape: tuple[int, ...], factors: list[ScopedFactor]) -> None:
+        """Add the statement of all factors of a shape, with their tables and variables as inputs."""
+        tag = "_".join(map(str, shape))
+        tables = np.stack([f.table for f in factors])
+        count, axes = f"count_{tag}", "".join(f", {q}" for q in shape)
+        kind = "simplex" if self.model.is_bayesian else "real"
+        self._input(f"table_{tag}", f"[{count}{axes}] : {kind}", tables)
+        scope = self.place[np.array([f.scope for f in factors])]
+        self._input(f"scope_{tag}", f"[{count}, {len(shape)}] : int", scope)
+        cells = [f"{self._cell(q)}[scope_{tag}[f, {k}]]" for k, q in enumerate(shape)]
+        if self.model.is_bayesian:
+            parents = "".join(f", {c}" for c in cells[:-1])
+            self.body.append(f"{cells[-1]} ~ categorical(table_{tag}[f{parents}]) for f in range({count})")
+            return
+        allow = "" if tables.all() else "  # gmlm: allow W815"
+        index = "".join(f", {c}" for c in cells)
+        self.body.append(f"factor log(table_{tag}[f{index}]) for f in range({count}){allow}")
+
+    def _input(self, name: str, declared: str, value: Array) -> None:
+        self.declared.append(f"input {name}{declared}")
+        self.inputs[name] = value
+
+    def _require(self) -> None:
+        """Add the known values: one requirement for each array of cells."""
+        for q, members in self.classes.items():
+            known = [(int(self.place[v]), self.evidence[v]) for v in members.tolist() if v in self.evidence]
+            if known:
+                name = self._cell(q)
+                self._input(f"known_{name}", f"[count_{name}, 2] : int", np.array(known))
+                self.body.append(f"require {name}[known_{name}[e, 0]] == known_{name}[e, 1] for e in range(count_{name})")
+
+
+def _spans(members: Array, most: int = 12) -> str:
+    """Return ascending numbers as spans: `0-3, 7, 9-11`."""
+    cuts = np.flatnonzero(np.diff(members) > 1) + 1
+    runs = np.split(members, cuts)
+    texts = [f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs[:most]]
+    return ", ".join(texts) + f" and {len(runs) - most} runs more" * (len(runs) > most)

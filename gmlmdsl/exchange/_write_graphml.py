@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from ..files import as_path, write_whole
-from ._numbers import short_number
+from ._names import short_number
 
 Edge = tuple[str, str, Mapping[str, float]]
 HEAD = """<?xml version="1.0" encoding="UTF-8"?>

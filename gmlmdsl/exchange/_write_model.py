@@ -12,13 +12,13 @@ from .._diagnostics import fail
 from ..files import as_path, write_whole
 from ..graph import FactorGraph
 from ._adabm import adabm_text
+from ._bif import bif_text
+from ._bqm import bqm_text, coo_text, quadratic_of_graph
 from ._graph_tables import network_of_graph
 from ._plmc import plmc_bytes
 from ._potts import PottsModel, potts_of_graph
-from ._write_bif import bif_text
-from ._write_bqm import bqm_text, coo_text, quadratic_of_graph
-from ._write_uai import uai_text
-from ._write_xmlbif import xmlbif_text
+from ._uai import uai_text
+from ._xmlbif import xmlbif_text
 from .limits import MOST_COUPLINGS, MOST_NUMBERS
 
 ENDINGS = {".bif": "bif", ".xmlbif": "xmlbif", ".xml": "xmlbif", ".uai": "uai"}

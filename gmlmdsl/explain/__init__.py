@@ -4,12 +4,12 @@ In: `Program`, with its inputs if available. Out: formulas, plans and descriptio
 or plain data. Never: JAX.
 """
 
-from ._codes import explain_code
 from ._document import WIDTH
 from ._explain import Done, Explanation, explain
 from ._factor_picture import model_html
 from ._info import describe, needed_inputs
 from ._keywords import (
+    explain_code,
     explain_word,
     is_word_or_code,
     keyword_table,

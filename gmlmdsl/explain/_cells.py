@@ -73,7 +73,7 @@ class Cells:
         return self.n.inline(self.n.given("p", self.block(hidden, "i"), known))
 
     def predicted(self, seen: str = "") -> str:
-        """Return a network's `p(x_i | x_rest, K)` for a sentence; `seen` replaces the condition."""
+        """Return `p(x_i | x_rest, K)` of a network as text; `seen` replaces the condition, if given."""
         known = seen or f"{self.rest(())}, K"
         return self.n.inline(self.n.given("p", self.n.sub(self.row, "i"), known))
 

@@ -1,4 +1,4 @@
-"""The meaning of a word of the language: its forms, an example, and a reference."""
+"""The meaning of a word of the language, or of a diagnostic code, with examples."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .._diagnostics import codes, fail, listed
+from .._diagnostics import codes, did_you_mean, fail, listed
 from ..program import forms
-from ._codes import explain_code
+from ._document import WIDTH
 from ._lines import wrapped
 
 
@@ -150,3 +150,31 @@ def _data() -> dict[str, dict]:
     import tomllib
 
     return tomllib.loads(Path(__file__).with_name("keywords.toml").read_text(encoding="utf-8"))
+
+
+def explain_code(name: str, width: int = WIDTH) -> str:
+    """Return the explanation of a code (`E203`) or of a slug (`unknown-name`).
+
+    The lines have `width` columns.
+
+    Raises:
+        GmlmError: E507 for an unknown code or slug, with the nearest one.
+    """
+    table = codes()
+    by_slug = {entry["slug"]: code for code, entry in table.items()}
+    code = name.upper() if name.upper() in table else by_slug.get(name.lower(), "")
+    if not code:
+        near = did_you_mean(name.upper(), table) or did_you_mean(name.lower(), by_slug)
+        help = (
+            f"did you mean `{near}`, {table[by_slug.get(near, near)]['title']}?"
+            if near
+            else "codes look like E203; messages show them in brackets"
+        )
+        raise fail("E507", f"there is no code `{name}`", help=help)
+    entry = table[code]
+    kind = "warning" if code.startswith("W") else "error"
+    parts = [f"{kind}[{code} {entry['slug']}]: {entry['title']}", "\n".join(wrapped(entry["explanation"], width, ""))]
+    for title, key in (("Wrong:", "wrong"), ("Right:", "right")):
+        if entry.get(key):
+            parts.append(title + "\n" + textwrap.indent(entry[key].strip("\n"), "    "))
+    return "\n\n".join(parts) + "\n"

@@ -6,12 +6,10 @@ completely or not at all. Never: models, NumPy.
 
 from __future__ import annotations
 
-from ._archive import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, opened, pack, read_json, unpack, verify_count
-from ._asked_to_end import asked_to_end
+from ._archive import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, kinds_of_damage, opened, pack, read_json, unpack, verify_count
 from ._cache import CACHE, CacheEntries, cache_folder
-from ._damage import kinds_of_damage
 from ._lock import alone
 from ._pretrained_folder import BESIDE, WEIGHTS, PretrainedFolder, read_pretrained, read_vocabulary, unusable
-from ._saved_states import SavedStates, differing
+from ._saved_states import SavedStates, asked_to_end, differing
 from ._text_lines import decoded_line, opened_text, raw_lines
 from ._whole_files import as_path, made_folder, put_in_place, reading, settle, shipped_folder, verify_plain, whole_file, write_whole

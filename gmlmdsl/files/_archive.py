@@ -20,7 +20,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 from .._diagnostics import GmlmError, fail
 from .._types import JsonObject
-from ._damage import kinds_of_damage
 from ._whole_files import as_path, reading
 
 if TYPE_CHECKING:
@@ -284,3 +283,21 @@ def _written(manifest: Mapping[str, object]) -> bytes:
 
 def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def kinds_of_damage() -> tuple[type[Exception], ...]:
+    """Return the exceptions that archives, packed parts, headers, numbers and texts raise.
+
+    After `except`, the function is called only if an exception was raised. The exceptions come from
+    unforeseen bytes, in functions of the standard library and of NumPy, so the list is broad. It is
+    used only around calls of these functions, not around code of this package, which may have
+    faults of its own.
+    """
+    import lzma
+    import struct
+    import tokenize
+    import zipfile
+    import zlib
+
+    numbers = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError, ValueError)
+    return (*numbers, EOFError, OSError, lzma.LZMAError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error)

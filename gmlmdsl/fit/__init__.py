@@ -6,7 +6,7 @@ file. Never: checks of a fit.
 
 from __future__ import annotations
 
-from ._few_rows import ALIKE, FEWEST, NO_SPREAD, TOO_FEW, Inferred, scored_rows, verify_scored, verify_spread
+from ._few_rows import ALIKE, FEWEST, NO_SPREAD, SHRINKS, TOO_FEW, Inferred, scored_rows, verify_scored, verify_spread, with_shrinkage
 from ._fit import Estimate, fit_model, reopen, reopened, verified_rows
 from ._group_penalty import (
     EXCLUDED,
@@ -32,7 +32,6 @@ from ._prepare import WORTH_MERGING, make_objective, objective_colouring, stays_
 from ._record import FitRecord, estimate_to_fit, fit_from_file
 from ._refits import Refit, Reweighted
 from ._saved_fits import INPUT, SavedFit, fit_bytes, read_fit, verify_numbers, warn_of_size
-from ._shrinkage import SHRINKS, with_shrinkage
 from ._starts import Starts, best_of_starts
 from ._status import AT_BOUND, Finding, in_words
 from ._training_options import (

@@ -1,4 +1,4 @@
-"""Standard errors by the rows: the covariances of a fit, and the entries that rows leave unknown.
+"""The covariances of a fit, the entries that its rows leave unknown, and shrinkage by priors.
 
 In the sandwich H^-1 S H^-1, S measures how much the gradients of the rows differ. For one row, or
 if all rows have the same gradient in some direction, S is 0 in that direction, and the sandwich
@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
 
 from .._diagnostics import counted, fail
 from .._progress import shows_progress, waiting
-from ..evaluate import Objective, entry_names
+from ..evaluate import Frame, Objective, entry_names, laplace_priors
 from ..masks import AbstractMask
+from ._definite import cholesky, solve
 from ._inference import Covariances, Curvature, determined
 from ._kinks import at_kinks
 from ._options import Evidence, row_weights
-from ._shrinkage import with_shrinkage
 from ._status import Finding, Status
 
 Array = np.ndarray
@@ -37,6 +37,13 @@ MOST_NAMED = 6
 MORE_ROWS = "Bring more rows, or take the estimate there for the prior's"
 SIMULATE = "`fit.simulated_errors()` takes the model as right and measures how estimates spread over data sets that it makes"
 IMPUTED = "Bring more rows; or fit with `impute=False` or without `method=`, whose errors `fit.simulated_errors()` can simulate"
+SHRINKS = "shrunk"  # slug
+# In units of a standard error. With this bias, a normal 94 % interval covers the true value in 91 %
+# of data sets, and with a larger bias in fewer.
+SHRUNK = 0.5
+# Share of the largest curvature. If the data have less in a direction, they alone have no estimate
+# there.
+FLAT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -215,3 +222,47 @@ def verify_spread(rows: float, what: str) -> None:
 def scored_rows(evidence: Evidence) -> float:
     """Return the effective number of the rows that score."""
     return effective_rows(evidence.mask, evidence.codes, row_weights(evidence), evidence.options.weights_are == "counts")
+
+
+def pulled(curve: Curvature) -> Array:
+    """Return the shift of each entry of the flat vector by a Newton step on the data's part alone.
+
+    Entries outside the directions of `curve` do not move.
+    """
+    if not curve.pull.any():
+        return np.zeros(len(curve.basis))
+    data, factor = curve.data, cholesky(curve.data)
+    if factor is not None and curve.exceeds(FLAT * curve.largest):
+        return curve.basis @ solve(factor, curve.pull)
+    values, vectors = np.linalg.eigh(data)
+    values = np.maximum(values, FLAT * max(values.max(initial=0.0), 1e-300))
+    return curve.basis @ (vectors @ ((vectors.T @ curve.pull) / values))
+
+
+def with_shrinkage(status: Status, rest: Curvature, errors: Array, frame: Frame) -> Status:
+    """Return the status with the entries that priors shift by more than `SHRUNK` standard errors.
+
+    If there are such entries, a finding reports them.
+
+    Args:
+        status: the status of the fit.
+        rest: the curvature in the determined directions.
+        errors: the standard errors by the sandwich, 0 if there is none.
+        frame: the model, and the free parameters.
+    """
+    shift = np.abs(pulled(rest))
+    shrunk = (shift > SHRUNK * errors) & (errors > 0) & (status.separated == 0) & ~status.undetermined
+    if not shrunk.any():
+        return replace(status, shrunk=shrunk)
+    names, penalised = entry_names(frame.host), laplace_priors(frame.host, frame.fixed)[1] > 0
+    ratio = np.where(shrunk, shift / np.where(errors > 0, errors, 1.0), 0.0)
+    worst = int(ratio.argmax())
+    count = counted(int(shrunk.sum()), "estimate")
+    message = (
+        f"Priors shrink {count} by more than half a standard error, `{names[worst]}` by about {min(ratio[worst], 99):.2g}: "
+        f"their intervals are about the shrunk value, not the true one"
+    )
+    refit = "`fit.refit_selected()` fits what the laplace prior left free without it"
+    remedy = "More rows or a wider prior shrink less" + f"; {refit}" * bool(penalised[shrunk].any())
+    remedy = refit if penalised[shrunk].all() else remedy
+    return replace(status, findings=(*status.findings, Finding(SHRINKS, message, remedy)), shrunk=shrunk)

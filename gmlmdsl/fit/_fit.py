@@ -102,8 +102,8 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
         index: the labels of the rows.
 
     Raises:
-        GmlmError: for options, weights or starts that do not fit, an impossible row, an unbounded
-            prior, a mask that mentions a parameter, or a cost above the budget.
+        GmlmError: for options, weights or starts that do not fit, for an impossible row, for an
+            unbounded prior, for a mask that mentions a parameter, and for a cost above the budget.
     """
     started = time.perf_counter()
     host = lowered.graph

@@ -31,8 +31,9 @@ def independent_start(
 ) -> dict[str, jax.Array]:
     """Return the start with the parameters of single cells at their maximum.
 
-    The start is returned as it is if a factor of several cells is not constant there, if there are
-    requirements or given data, or if no free parameter belongs to single cells alone.
+    The start is returned unchanged if a factor of several cells is not constant there, or if there
+    are requirements or given data. It is also unchanged if no free parameter belongs to single
+    cells alone.
 
     Args:
         host: the factor graph.

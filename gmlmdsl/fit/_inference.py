@@ -456,8 +456,8 @@ def _prior_second_order(objective: Objective, vector: jax.Array) -> tuple[jax.Ar
 def _by_directions(objective: Objective, vector: jax.Array, basis: jax.Array, spread: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Return sums over rows for H, S and the mean of u, in the directions of `basis`.
 
-    The sums are those of c w times the Hessian of the loss, of (s u)(s u)', and of [s > 0] u, with
-    s from `spread`.
+    The summands are c w times the Hessian of the loss, (s u)(s u)', and [s > 0] u, with s from
+    `spread`.
 
     Let l_r be the weighted loss of row r, f = sum l_r, and D_d the derivative along d. D_d of (l,
     grad f) is (u d, H d). The contributions of each row to S and of all rows to H therefore share

@@ -162,8 +162,8 @@ def long_fit(folder: object, identity: Callable[[], dict[str, str]], spread: Spr
             the first one uses the folder.
 
     Raises:
-        GmlmError: E560 for a folder that cannot be written, E588 if another run works there, E752
-            if it has the state of another run, E753 if all states are damaged.
+        GmlmError: E560 for a folder that cannot be written. E588 if another run works there. E752
+            if the folder has the state of another run. E753 if all states are damaged.
     """
     if folder is None:
         yield LongFit()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,13 +18,12 @@ from .._types import JsonObject
 from ..evaluate import LEVEL, Missing, entry_names, intervals, unflatten, verified_level, verified_quantile, verify_all
 from ..files import write_whole
 from ..graph import FactorGraph, with_given
-from ._few_rows import Inferred, Later, scored_rows
+from ._few_rows import TOO_FEW, Inferred, Later, scored_rows
 from ._fit import Estimate
 from ._inference import Covariances
 from ._kinks import held_graph, without_interval
 from ._methods import PersistentContrastiveDivergence
 from ._minimise import MOST_INFERRED
-from ._notes import notes_on
 from ._options import Evidence
 from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes, outside, read_fit
 from ._starts import Starts
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from jax.typing import DTypeLike
 
-
 Array = np.ndarray
 F = TypeVar("F", bound="FitRecord")
 KINDS = ("sandwich", "laplace")
@@ -42,6 +40,7 @@ MINIMA = (
     "hidden variables: there may be lower minima than this one; `starts=20` takes the best of random starts, "
     "see docs/how-to/fit-hidden-variables.md"
 )
+NO_LAPLACE = "no valid error: the mask's loss is not a likelihood"
 
 
 @dataclass(frozen=True, repr=False)
@@ -154,8 +153,8 @@ class FitRecord:
         """The sandwich covariance of all parameters, shape (parameters, parameters).
 
         The parameters are in declaration order, and their entries are row-major. If an entry has no
-        finite estimate, or if the rows do not determine its error, the diagonal is infinite and the
-        rest of its row and column is nan.
+        finite estimate, or its error is not determined by the rows, its variance is infinite. The
+        rest of its row and column is then nan.
 
         Raises:
             GmlmAttributeError: E543 for a method without standard errors, E601 if the covariance
@@ -491,3 +490,56 @@ def fit_from_file(kind: type[F], saved: SavedFit, graph: FactorGraph, model: Cal
     known = {k: v for k, v in determined.items() if v is not None}
     trace = saved.array("loss_trace", (None,), "f")
     return kind(params, Inferred(status, known), trace, objective, meta, graph, model, None, missing)
+
+
+class Noted(Protocol):
+    """The attributes of the record of a fit from which notes are made."""
+
+    @property
+    def graph(self) -> FactorGraph: ...
+    @property
+    def params(self) -> dict[str, Array]: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def meta(self) -> JsonObject: ...
+    @property
+    def determined(self) -> Mapping[str, Array]: ...
+    @property
+    def simulated(self) -> JsonObject | None: ...
+
+
+def notes_on(fit: Noted, errors: str) -> Array:
+    """Return a note for each entry of the flat vector; it is empty if there is nothing to note."""
+    status, fixed = fit.status, fit.meta["fixed"]
+    notes = np.full(len(status.separated), "", object)
+    if errors == "sandwich" and "sandwich" in fit.determined:
+        notes = _on_errors(fit)
+    if errors == "laplace" and not _is_likelihood(fit):
+        notes = np.full(len(notes), NO_LAPLACE, object)
+    if status.shrunk is not None:
+        notes = np.where(status.shrunk, np.where(notes == "", "shrunk", notes + "; shrunk"), notes)
+    held = "held: not selected" if fit.meta.get("selected") else "at its prior's centre"
+    notes = np.where(without_interval(fit.graph, fixed, fit.params), held, notes)
+    notes = np.where(status.separated != 0, "no finite estimate", np.where(status.undetermined, "not determined", notes))
+    whose = np.repeat([p.name for p in fit.graph.parameters], [p.size for p in fit.graph.parameters])
+    return np.where(np.isin(whose, list(fixed)), "fixed", notes)
+
+
+def _is_likelihood(fit: Noted) -> bool:
+    """Return whether each row's loss is -log p of all reachable cells given the rest.
+
+    This is the case if every block contains all cells that the mask can reach. Otherwise the terms
+    of a row are dependent, their Hessian is not the covariance of their gradient, and its inverse
+    is not a covariance.
+    """
+    return fit.meta.get("mean_block_size") == fit.meta.get("reached")
+
+
+def _on_errors(fit: Noted) -> Array:
+    """Return a note on the sandwich error of each entry."""
+    status = fit.status
+    if fit.simulated is not None:
+        return np.full(len(status.separated), "assumes the model", object)
+    few = any(f.slug == TOO_FEW for f in status.findings)
+    return np.where(status.without_error, "no error by these rows", "error too small: few rows" if few else "").astype(object)

@@ -58,8 +58,8 @@ class Reweighted:
         start: the values at which each fit starts.
         spread: the axis of a mesh over which rows are spread, or None.
 
-    A fit that needs more than the minimiser of an objective of fixed rows (drawn cells, a kink, a
-    bound, minibatches, masks that vary with rows) is a usual fit.
+    A fit that needs more than the minimiser of an objective of fixed rows is a usual fit. Examples
+    are fits with drawn cells, a kink, a bound, minibatches, or masks that vary with rows.
     """
 
     def __init__(self, evidence: Evidence, start: Mapping[str, Array], spread: Spread | None = None):

@@ -21,9 +21,9 @@ The mean in the gradient and C come from different halves of the chains, and the
 over both assignments. With the same chains for both, the errors of C and of the gradient are
 correlated, and the mean step would not be 0 at the maximum.
 
-The step is shortened by a rate that falls with the number of steps, and so far that log p~ of the
-chains relative to one another changes by at most one in the root mean square. The chains can then
-follow.
+The step is shortened by a rate that falls with the number of steps. It is also shortened so far
+that the differences of log p~ between chains change by at most 1, in the root mean square. The
+chains can then follow.
 
 Reference: Amari 1998; Desjardins, Pascanu, Courville and Bengio 2013; Marchenko and Pastur 1967;
 Polyak and Juditsky 1992 for the rate.

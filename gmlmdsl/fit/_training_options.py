@@ -63,10 +63,10 @@ class Training:
         resume: whether the run resumes from checkpoints in the folder. False: the run starts from
             the beginning.
         log: a file with one line of JSON for every 20 steps, and one for every measurement. The
-            lines of steps have the norms of the network's parts (roots of the sums of squares of
-            their weights), the norm of the last gradient, and the learning rate of the default
-            optimiser. The file is started again, or cut back to the step from which a run
-            resumes.
+            lines of steps have three numbers: the norm of each part of the network, which is the
+            root of the sum of squares of its weights; the norm of the last gradient; and the
+            learning rate of the default optimiser. The file is started again, or cut back to the
+            step from which a run resumes.
         callback: a function that is called with each line of the log as a dict, whether or not
             there is a file. If it returns True, training ends, with the reason "callback".
         warmup: the number of steps of linear warm-up of the default optimiser. None: a fiftieth.

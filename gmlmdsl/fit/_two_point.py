@@ -28,7 +28,7 @@ ROWS_AT_ONCE = 1 << 13
 
 @dataclass(frozen=True)
 class Agreement:
-    """The agreement of the two-point correlations of chains with those of rows.
+    """The agreement between the two-point correlations of chains and of rows.
 
     Attributes:
         pearson: the Pearson correlation over all pairs of cells and values. The noise of the chains
@@ -54,7 +54,7 @@ class Agreement:
 
 
 class TwoPoint:
-    """The two-point correlations of the rows, with which those of chains are compared.
+    """The two-point correlations of the rows, to which chains are compared.
 
     Args:
         host: the factor graph.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -14,12 +14,13 @@ from .._types import InputLike, Label
 from ..program import Program, forms, ir, without_inputs
 from ._bound import MOST_MEMBERS, Bound
 from ._constants import listed_turns
-from ._edge_orders import edge_orders
+from ._ends import swaps_further
 from ._graphs import build_graph, graph_size
 
 Array = np.ndarray
 Values = Mapping[str, ir.Literal]
 MOST_TURNS = 10_000  # of a loop of a sampler or a mixture: each is a statement of its own
+MOST_SHOWN = 3
 
 
 def bind(program: Program, inputs: Mapping[str, InputLike], coords: Mapping[str, Sequence[Label]] | None = None) -> Bound:
@@ -391,3 +392,49 @@ def _turns(clauses: ir.Clauses, bound: Bound, values: Values) -> list[dict[str, 
     if count > MOST_TURNS:
         raise fail("E412", f"this has {count:,} turns, each a statement of its own: more than {MOST_TURNS:,}", clauses.span, "too many")
     return [{n: ir.Literal(clauses.span, int(v[k])) for n, v in names.items()} for k in range(count)]
+
+
+def edge_orders(bound: Bound) -> Iterator[Diagnostic]:
+    """Yield W825 for each graph that orders its edges differently from the input that lists them.
+
+    A graph counts only if a parameter or a variable runs over its edges.
+    """
+    for name, graph in bound.graphs.items():
+        if graph.given is None or np.array_equal(graph.given, graph.edges):
+            continue
+        moved = not np.array_equal(np.sort(graph.given, axis=1), graph.edges)
+        models = bound.program.models.values()
+        parameters = [p.name for m in models for p in m.parameters.values() if _differs(p, name, moved)]
+        variables = [v.name for m in models for v in m.variables.values() if _differs(v, name, moved)]
+        if parameters or variables:
+            help = _naming(name, parameters, bound.program.graphs[name], graph.given)
+            yield _note(bound.program.graphs[name], name, [*dict.fromkeys(parameters + variables)], graph.given, graph.edges, help)
+
+
+def _differs(p: ir.Parameter | ir.Variable, graph: str, moved: bool) -> bool:
+    """Return whether the order of the input changes the reading of an array.
+
+    This is so if its entries move, or if the entries of an edge depend on which end is first.
+    """
+    axes = [a.over for a in p.axes]
+    return any(a.graph == graph and a.part == "edges" and (moved or swaps_further(axes[k + 1 :])) for k, a in enumerate(axes))
+
+
+def _naming(graph: str, parameters: list[str], call: ir.FormCall, given: Array) -> str:
+    rows, edges = call.arguments["pairs"], f"`program.graph({graph!r}).edges`"
+    if not parameters:
+        return f"order data as {edges} lists the pairs; an `input` over `{graph}.edges` has the order of `{rows}`; or sort `{rows}`"
+    (i, j), one = given[0].tolist(), parameters[0]
+    help = f"name the pairs, `{one} = {{({i}, {j}): .., ..}}`, which may stand in any order; read `fit.params[{one!r}]` beside {edges}; "
+    return help + f"an `input` over `{graph}.edges` has the order of `{rows}`; or sort `{rows}`"
+
+
+def _note(call: ir.FormCall, name: str, arrays: list[str], given: Array, edges: Array, help: str) -> Diagnostic:
+    has = "have" if len(arrays) > 1 else "has"
+    message = f"{listed(arrays)} {has} one entry an edge in the order of `{name}.edges`, {_shown_pairs(edges)}"
+    message += f"; the rows of `{call.arguments['pairs']}` are {_shown_pairs(given)}"
+    return Diagnostic("W825", message, call.span, "sorted here", help=help)
+
+
+def _shown_pairs(pairs: Array) -> str:
+    return ", ".join([*(f"({i}, {j})" for i, j in pairs[:MOST_SHOWN].tolist()), *([".."] if len(pairs) > MOST_SHOWN else [])])

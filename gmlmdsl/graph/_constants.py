@@ -11,14 +11,13 @@ import numpy as np
 from .._diagnostics import Faults, Span, each, fail
 from ..program import ir
 from ._arithmetic import applied
-from ._edge_places import edge_places, entry_places
-from ._ends import is_unordered, swaps_further
+from ._ends import edge_places, entry_places, is_unordered, swaps_further
 from ._exact import verify_sum
 from ._graph_arrays import GraphArrays
-from ._loops import MOST_ENTRIES
 from ._reductions import NEUTRAL, reduced
 
 Array = np.ndarray
+MOST_ENTRIES = 1 << 27  # One index array has at most this many entries: 1 GiB at 8 bytes each.
 
 
 class Numbers(Protocol):
@@ -336,3 +335,13 @@ def in_range(value: Array, length: int, taken: Array | bool, e: ir.Expression, n
             )
         raise fail("E407", message, e.span, f"reaches {int(first)}", help=help)
     return np.clip(value - start, 0, length - 1).astype(np.int64)
+
+
+def product(members: Sequence[list[Array]]) -> list[Array]:
+    """Return the Cartesian product of loops, the first slowest: one flat array per index name."""
+    lengths = [len(m[0]) for m in members]
+    out = []
+    for k, arrays in enumerate(members):
+        before, after = int(np.prod(lengths[:k], dtype=np.int64)), int(np.prod(lengths[k + 1 :], dtype=np.int64))
+        out += [np.tile(np.repeat(a, after), before) for a in arrays]
+    return out

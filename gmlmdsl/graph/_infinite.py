@@ -379,5 +379,5 @@ class _Values:
         _refuse(value, ~np.isfinite(value) & np.asarray(taken), "part", self.span(node), self.where)
 
     def span(self, node: Node) -> Span | None:
-        """Return the place of a part in the text, or that of the factor around it."""
+        """Return the place of a part in the text, or the place of its factor."""
         return node.span if isinstance(node, Apply) and node.span is not None else self.where.group.span

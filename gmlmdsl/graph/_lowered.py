@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from .._diagnostics import Diagnostic, Faults, GmlmError, counted, each, fail, in_text_order
+from .._diagnostics import Diagnostic, Faults, GmlmError, counted, each, fail, in_text_order, listed
 from ..program import forms, ir, without_names
 from ._bound import Bound, lazy_labels
 from ._by_edge import EdgeNames
 from ._constants import constant
-from ._cycles import verify_acyclic
+from ._cycles import remaining, verify_acyclic
 from ._factor_graph import FactorGraph, FactorGroup, Hyperprior
 from ._given_rows import GivenRows, graph_with, group_with, reads_real
 from ._graph_variables import GivenArray, ParameterArray, Prior, VariableArray
@@ -22,7 +22,6 @@ from ._infinite import verify_finite
 from ._lower import Lowering, Names
 from ._network import lower_network
 from ._nodes import Apply, CellValue, Column, Constant, Gather, Node, nodes_in
-from ._prior_cycles import verify_acyclic_priors
 from ._summands import summands
 from ._turns import Turns, unroll
 from ._weights import fixed_values, totals
@@ -68,8 +67,8 @@ def lower_model(bound: Bound, name: str) -> Lowered:
     """Return the factor graph of a bound program's model.
 
     Raises:
-        GmlmError: for faults that only the inputs show: an index out of range, a pair that is not
-            an edge, a cell with two distributions, a program that is too large.
+        GmlmError: for faults that only the inputs reveal, such as an index out of range, a pair
+            that is not an edge, a cell with two distributions, or a program that is too large.
     """
     lowered, faults = lower_sound(bound, name)
     if faults:
@@ -444,3 +443,51 @@ def lower_added_let(lowered: Lowered, let: ir.Let) -> tuple[FactorGroup, tuple[i
     group = group if lowered.data is None else group_with(group, lowered.data)
     verify_finite(lowered.graph, [group])
     return group, tuple(lowered.bound.set_size(a.over) for a in let.axes)
+
+
+def verify_acyclic_priors(priors: Sequence[Hyperprior], sizes: Mapping[str, int]) -> None:
+    """Refuse priors that form a cycle: no product of them is a density. What stands in an `if` or a sum is not looked at.
+
+    Args:
+        priors: those that mention parameters.
+        sizes: the number of entries of each parameter.
+
+    Raises:
+        GmlmError: E413 at the first prior on a cycle.
+    """
+    starts = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
+    pairs = [(p.entries + starts[p.parameter], parents) for p in priors for parents in _parents(p, starts)]
+    if not pairs:
+        return
+    head, tail = (np.concatenate(side).astype(np.int64) for side in zip(*pairs, strict=True))
+    left = remaining(head, tail, np.ones(sum(sizes.values()), bool))
+    left = remaining(tail, head, left)
+    on = [p for p in priors if left[p.entries + starts[p.parameter]].any()]
+    if on:
+        help = "an entry comes after those that its prior mentions: limit the loop with `if`, or drop one of the priors"
+        names = listed(list(dict.fromkeys(p.parameter for p in on)))
+        raise fail("E413", f"the priors of entries of {names} form a cycle", on[0].span, "on the cycle", help=help)
+
+
+def _parents(p: Hyperprior, starts: Mapping[str, int]) -> Iterator[Array]:
+    """The entries that each argument of a prior mentions, one for each entry that has it."""
+    for group in p.arguments.values():
+        for node in _plain(group.root):
+            if isinstance(node, Gather) and node.name and not node.terms:
+                yield np.broadcast_to(_entries(node.base, group).reshape(-1), p.entries.shape) + starts[node.name]
+
+
+def _plain(root: Node) -> Iterator[Node]:
+    """The nodes that count at each turn, whatever holds."""
+    todo = [root]
+    while todo:
+        node = todo.pop()
+        yield node
+        todo += node.operands if isinstance(node, Apply) else ()
+
+
+def _entries(base: Node, group: FactorGroup) -> Array:
+    if isinstance(base, Column):
+        return group.columns[base.k]
+    assert isinstance(base, Constant)
+    return np.full(1, base.value)

@@ -50,16 +50,6 @@ class Passes:
     settles: Array | None = None
     again: Array | None = None
 
-    def pass_of(self, n: int) -> Array:
-        """Return the pass (from 0) in which each of n cells settles, in the order of settling."""
-        assert self.open_after is not None
-        found = []
-        for first in range(0, n, self.block):
-            size = min(self.block, n - first)
-            settled = size - self.open_after[size]
-            found.append(first // self.block * self.steps + np.searchsorted(settled, np.arange(size), side="right") - 1)
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
-
 
 def passes_of(call: ir.FormCall, options: Mapping[str, Any], n: int) -> Passes:
     """Return the passes of `refinement` over n cells.

@@ -91,7 +91,7 @@ class _Bounds:
         return _ends(self.group.tables[n.table]) if given is None else _declared(given)
 
     def made(self, n: Node, parts: list[Range]) -> Range | None:
-        """Return the bounds of a node from those of its parts."""
+        """Return the bounds of a node from the bounds of its parts."""
         match n:
             case Apply():
                 return _applied(n.operator, parts)

@@ -1,8 +1,8 @@
 """A factor that is a sum, as one factor for each term.
 
 `factor -beta * energy` with `let energy = -sum(s[i] * s[j] for (i, j) in G.edges)` is one factor of
-all cells as it is written. log p adds its terms all the same, so each of them is a factor of its
-own, of two cells, and conditionals and sums see only those that they need.
+all cells as it is written. log p is the sum of its terms in any case. So each term becomes a
+separate factor of two cells, and conditionals and sums evaluate only the factors that they need.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST_TERMS = 64  # Each term is a group of factors.
 
 
 def summands(e: ir.Expression, clauses: ir.Clauses, model: ir.Model) -> list[tuple[ir.Expression, ir.Clauses]]:
-    """Return terms with their clauses whose sum, over all iterations, is that of an expression.
+    """Return terms with their clauses. Their sum over all iterations is an expression's sum.
 
     A sum with a `for` joins its loops to those of the clauses. It may stand in other sums and
     differences, beside a factor or over a divisor without such a sum, and in a `let` without axes.

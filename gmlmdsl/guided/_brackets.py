@@ -103,14 +103,14 @@ class Brackets(AbstractJudge):
         return kind, top, jnp.where(wrong, WRONG, depth)
 
     def values(self, state: BracketState, view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
-        """Return the logarithm of 0 or 1 for each row's prefix."""
+        """Return 0 for each row whose prefix is accepted, and -inf for the others."""
         depth = state.depth[jnp.arange(view.lengths.shape[0]), state.lengths]
         return log_of(self._may(depth, state.lengths, view.whole))
 
     def children(
         self, state: BracketState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
     ) -> Float[Array, "rows values"]:
-        """Return the logarithm of 0 or 1 for each row's prefix with each further symbol."""
+        """Return 0 for each row and further symbol that are accepted, and -inf for the others."""
         symbols = jnp.broadcast_to(jnp.arange(whole.shape[1], dtype=jnp.int32), whole.shape)
         return log_of(self._may(self._after(state, symbols)[2], (state.lengths + 1)[:, None], whole))
 

@@ -104,7 +104,7 @@ class AbstractJudge(eqx.Module):
 
 
 class AbstractMachineJudge(AbstractJudge):
-    """A judge whose state is that of a model's prefix machine.
+    """A judge whose state is the state of a model's prefix machine.
 
     Attributes:
         machine: the prefix oracle of the model.
@@ -183,7 +183,7 @@ class Expected(AbstractMachineJudge):
         return True
 
     def values(self, state: PrefixState, view: View, oracle: PrefixOracle, at: PrefixState) -> Float[Array, " rows"]:
-        """Return the log sum of both models minus that of the oracle alone.
+        """Return the log sum of both models minus the log sum of the oracle alone.
 
         The result is -inf for a prefix that has probability 0 under the oracle.
         """
@@ -267,12 +267,12 @@ class Probed(AbstractJudge):
         """Remove the last symbols of each row."""
         return None if self.first is None else self.first.pop(state, n)  # type: ignore[arg-type]
 
-    def values(self, state: CausalState | None, view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
+    def values(self, state: CausalState | None, view: View, oracle: CausalOracle, at: PyTree) -> Float[Array, " rows"]:
         """Evaluate the probe at the features of each row's last symbol."""
         return self._of(oracle.features(at) if self.first is None else self.first.features(state))  # type: ignore[arg-type]
 
     def children(
-        self, state: CausalState | None, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
+        self, state: CausalState | None, view: View, whole: Bool[Array, "rows values"], oracle: CausalOracle, at: PyTree
     ) -> Float[Array, "rows values"]:
         """Evaluate the probe after each further symbol, in one pass."""
         return self._of(oracle.features_after(at) if self.first is None else self.first.features_after(state))  # type: ignore[arg-type]
@@ -404,7 +404,7 @@ class WithLeaves(AbstractJudge):
     def children(
         self, state: tuple[PyTree, PyTree], view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
     ) -> Float[Array, "rows values"]:
-        """Return log V of the judge that applies after each further symbol."""
+        """Return log V of the prefix with each further symbol: the leaf's V if it is whole, else V."""
         asked = view.asked[:, None] if view.asked.ndim == 1 else view.asked
         ends, goes_on = (View(view.codes, view.lengths, view.whole, asked & w) for w in (whole, ~whole))
         found = self.inner.children(state[0], goes_on, whole, oracle, at)

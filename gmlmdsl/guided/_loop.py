@@ -5,8 +5,9 @@ It is compiled, or runs in Python for user-defined parts.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,9 +19,11 @@ from ._host import no_value
 from ._judges import View
 from ._methods import Rejection
 from ._oracle import is_host, verify_law
-from ._pieces import Pieces
 from ._run import Game, Rules, Run, Standing, Wrong, begun, judged, law_here, moved, one_turn, refused, refused_behind, seen_before
 from ._walk import Walk, brought_up, walk_turn
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 Array = np.ndarray
 MOST_HOST_TURNS = 1 << 16  # The most iterations of a row with user-defined Python.
@@ -323,3 +326,55 @@ def _moved(game: Game, run: Run, law: jax.Array, seen: jax.Array | None) -> tupl
 def _judged(game: Game, before: Run, run: Run, seen: jax.Array | None, v: jax.Array | None) -> tuple[jax.Array, Run, Wrong]:
     wrong = refused(run, v) if seen is None else refused_behind(before, ~before.done, seen)
     return *judged(game, run, v), wrong
+
+
+class Pieces(eqx.Module):
+    """An oracle whose methods are compiled each as one program, instead of operation by operation.
+
+    Attributes:
+        oracle: the oracle of a model or of a causal network, never a user-defined one.
+    """
+
+    oracle: Any
+
+    def start(self, prompts: jax.Array) -> PyTree:
+        """Return the state of rows that begin with prompts."""
+        return _asked(self.oracle, "start", prompts)
+
+    def next_log_probs(self, state: PyTree) -> jax.Array:
+        """Return log p(next symbol | prefix)."""
+        return _asked(self.oracle, "next_log_probs", state)
+
+    def push(self, state: PyTree, symbols: jax.Array) -> PyTree:
+        """Return the state with a further symbol in each row."""
+        return _asked(self.oracle, "push", state, symbols)
+
+    def pop(self, state: PyTree, n: jax.Array) -> PyTree:
+        """Return the state without the last symbols of each row."""
+        return _asked(self.oracle, "pop", state, n)
+
+    def features(self, state: PyTree) -> jax.Array:
+        """Return the features that a probe of a network reads."""
+        return _asked(self.oracle, "features", state)
+
+    def features_after(self, state: PyTree) -> jax.Array:
+        """Return these features after each further symbol."""
+        return _asked(self.oracle, "features_after", state)
+
+    @property
+    def machine(self) -> PyTree:
+        """The tables of a model's oracle, whose scales a value divides by."""
+        return self.oracle.machine
+
+    def possible(self, state: PyTree) -> jax.Array:
+        """Return the log weight of all completions of each row, up to the scale of the row."""
+        return _asked(self.oracle, "possible", state)
+
+    def possible_after(self, state: PyTree) -> jax.Array:
+        """Return this log weight after each further symbol."""
+        return _asked(self.oracle, "possible_after", state)
+
+
+@bounded_jit
+def _asked(oracle: Any, question: str, *state: PyTree) -> PyTree:
+    return getattr(oracle, question)(*state)

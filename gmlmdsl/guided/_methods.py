@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -32,12 +32,12 @@ class Plain(AbstractMethod):
     def begin(self, rules: Rules, run: Run) -> None:
         """Return no memory."""
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: None) -> tuple[Rows, Run]:
         """Propose a symbol for every row that is not whole."""
         symbols = likeliest(law) if self.greedy else drawn(law, run)
         return jnp.where(run.done, NONE, symbols), run.counted(~run.done, jnp.zeros_like(run.done))
 
-    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
+    def settle(self, rules: Rules, run: Run, v: None) -> tuple[Rows, Run]:
         """Keep all symbols."""
         return jnp.zeros_like(run.lengths), run.settled(rules.whole(run.lengths, run.last), jnp.zeros_like(run.done))
 
@@ -57,13 +57,13 @@ class Rejection(AbstractMethod):
         """Return the number of strings that may still be rejected."""
         return jnp.full_like(run.lengths, NONE if self.tries is None else self.tries)
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: None) -> tuple[Rows, Run]:
         """Propose the next symbol; the judge is evaluated if it makes the string whole."""
         symbols = jnp.where(run.done, NONE, drawn(law, run))
         asked = ~run.done & rules.whole(run.lengths + 1, symbols)
         return symbols, run.counted(~run.done, asked).having(asked=asked)
 
-    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
+    def settle(self, rules: Rules, run: Run, v: Float[Array, " rows"]) -> tuple[Rows, Run]:
         """Remove all symbols of a rejected string except its prompt."""
         taken, lost = run.asked & (v > -jnp.inf), run.asked & (v == -jnp.inf)
         left = run.memory - lost.astype(jnp.int32)
@@ -102,13 +102,13 @@ class TokenwiseRejection(AbstractMethod):
         none = jnp.zeros((run.lengths.shape[0], rules.n_values), bool)
         return TokenMemory(jnp.full_like(run.lengths, NONE if self.tries is None else self.tries), none, none)
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: None) -> tuple[Rows, Run]:
         """Propose a symbol, at which the judge is evaluated."""
         symbols = jnp.where(run.done, NONE, drawn(law, run))
         memory = run.memory._replace(possible=law > -jnp.inf)
         return symbols, run.counted(~run.done, ~run.done).having(asked=~run.done, memory=memory)
 
-    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
+    def settle(self, rules: Rules, run: Run, v: Float[Array, " rows"]) -> tuple[Rows, Run]:
         """Remove a rejected symbol."""
         taken, lost = run.asked & (v > -jnp.inf), run.asked & (v == -jnp.inf)
         m: TokenMemory = run.memory
@@ -144,7 +144,7 @@ class TokenwiseByValue(AbstractMethod):
     def begin(self, rules: Rules, run: Run) -> None:
         """Return no memory."""
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Float[Array, "rows values"]) -> tuple[Rows, Run]:
         """Propose the accepted symbol, and count all calls of its position.
 
         There is no symbol if `tries` draws were rejected.
@@ -161,7 +161,7 @@ class TokenwiseByValue(AbstractMethod):
         run = run.counted(calls, jnp.where(run.done, 0, rules.n_values)).settled(out, out)
         return jnp.where(run.done, NONE, pick_token(taken, for_symbol)), run
 
-    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
+    def settle(self, rules: Rules, run: Run, v: None) -> tuple[Rows, Run]:
         """Keep all symbols."""
         return jnp.zeros_like(run.lengths), run.settled(rules.whole(run.lengths, run.last), jnp.zeros_like(run.done))
 
@@ -212,7 +212,7 @@ class Backtracking(AbstractMethod):
         """Return the whole quota."""
         return BackMemory(jnp.full_like(run.lengths, self.quota), jnp.zeros_like(run.lengths))
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: None) -> tuple[Rows, Run]:
         """Propose the most probable symbol if one is owed, otherwise a random one.
 
         Within the quota, the judge is evaluated at random symbols.
@@ -222,7 +222,7 @@ class Backtracking(AbstractMethod):
         asked = ~run.done & ~owed & (run.memory.quota > 0)
         return jnp.where(run.done, NONE, symbols), run.counted(~run.done, asked).having(asked=asked)
 
-    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
+    def settle(self, rules: Rules, run: Run, v: Float[Array, " rows"]) -> tuple[Rows, Run]:
         """Remove the last symbols of a rejected prefix."""
         lost = run.asked & (v == -jnp.inf)
         floor = jnp.zeros_like(run.base) if self.erase_prompt else run.base
@@ -273,7 +273,7 @@ class BlockBest(AbstractMethod):
         none = jnp.zeros_like(run.lengths)
         return BlockMemory(run.lengths, none, jnp.zeros(none.shape, float_type()), run.codes, run.lengths, jnp.zeros_like(run.done))
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: None) -> tuple[Rows, Run]:
         """Propose the next symbol of a candidate, or of the best one when it is written again.
 
         The latter does not count as a call.
@@ -287,7 +287,7 @@ class BlockBest(AbstractMethod):
             ends |= run.lengths + 1 - m.start == self.block
         return jnp.where(run.done, NONE, symbols), run.counted(new, new & ends).having(asked=new & ends)
 
-    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
+    def settle(self, rules: Rules, run: Run, v: Float[Array, " rows"]) -> tuple[Rows, Run]:
         """Remove a candidate, unless it is the last and the best one."""
         m: BlockMemory = run.memory
         better = run.asked & ((m.tried == 0) | (v > m.value + TIE * jnp.maximum(1, jnp.abs(v))))

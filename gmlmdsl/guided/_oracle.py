@@ -18,6 +18,7 @@ from ..plan import plan_instead, plan_prefixes
 from ._host import numbers
 
 if TYPE_CHECKING:
+    import jax
     from jaxtyping import PyTree
 
 Array = np.ndarray
@@ -103,25 +104,25 @@ class HostOracle:
 
     is_host = True
 
-    def __init__(self, oracle: Any, n_values: int):
+    def __init__(self, oracle: object, n_values: int):
         if not isinstance(oracle, Oracle):
             help = "it has `start`, `next_log_probs`, `push` and `pop`: see `gm.Oracle`"
             raise fail("E744", f"oracle: {type(oracle).__name__} is not an oracle", help=help)
         self.oracle, self.n_values = oracle, n_values
 
-    def start(self, prompts: Any) -> Any:
+    def start(self, prompts: AnyArray) -> Any:
         """Return the user's state of rows that begin with prompts."""
         return self._asked("start", np.asarray(prompts))
 
-    def push(self, state: Any, symbols: Any) -> Any:
+    def push(self, state: Any, symbols: AnyArray) -> Any:
         """Append a symbol to each row whose symbol is not negative."""
         return self._asked("push", state, np.asarray(symbols))
 
-    def pop(self, state: Any, n: Any) -> Any:
+    def pop(self, state: Any, n: AnyArray) -> Any:
         """Remove the last n symbols of each row."""
         return self._asked("pop", state, np.asarray(n))
 
-    def next_log_probs(self, state: Any) -> Any:
+    def next_log_probs(self, state: Any) -> jax.Array:
         """Return the user's log probabilities after a check of their shape.
 
         `verify_law` checks the rows that count.

@@ -185,10 +185,11 @@ class AbstractMethod(eqx.Module):
         """
 
     @abc.abstractmethod
-    def settle(self, rules: Rules, run: Run, v: Float[Array, " rows"] | None) -> tuple[Int[Array, " rows"], Run]:
+    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Int[Array, " rows"], Run]:
         """Return how many symbols each row loses, and the updated rows.
 
-        The rows are returned with the symbols that are to be removed. `v` is log V.
+        The rows are returned with the symbols that are to be removed. `v` is log V, shape
+        (rows,), or None if `after` is false.
         """
 
 

@@ -41,11 +41,11 @@ class ConditionalModel(Model):
 
     For any set K of cells, the network gives p(x_i | x_rest, K) for every cell i of K separately.
     Parameters are `{"net": module}`, an Equinox module under the network's name. Rows of x and of
-    given data may end early: missing cells after the last value (`missing=`) are padding, which is
-    never attended, scored or noised. log p, marginals, modes and exact draws raise E742, and so
-    does everything in `gm.theory` that needs a joint distribution. A network with `causal = true`
-    gives p(x_i | the cells before it) instead. Such a model has a `log_prob` and is sampled by
-    `autoregressive`.
+    given data may end early. Missing cells after the last value (`missing=`) are padding, which is
+    never attended to, scored or replaced by noise. log p, marginals, modes and exact draws raise
+    E742, and so does everything in `gm.theory` that needs a joint distribution. A network with
+    `causal = true` gives p(x_i | the cells before it) instead. Such a model has a `log_prob` and is
+    sampled by `autoregressive`.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -287,10 +287,10 @@ class ConditionalModel(Model):
                 have missing cells, which are free.
             init: one start, or one for each row: the start of chains, or the draft at which a
                 refinement begins. The padding of a draft determines the lengths.
-            observe: for chains, as in `JointModel.sample`. For a decode, a list of "candidates"
-                (all candidates by falling score, or beams by falling
-                log p / n^a) and, for a refinement, "trace" (the
-                tokens after each pass). `sample_stats` then has these arrays.
+            observe: for chains, as in `JointModel.sample`. For a decode, a list of "candidates" and
+                "trace". "candidates" keeps all candidates by falling score, or all beams by falling
+                log p / n^a. "trace" keeps the tokens after each pass of a refinement.
+                `sample_stats` then has these arrays.
             keep_draws: whether configurations are kept.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.

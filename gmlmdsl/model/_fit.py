@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from .._progress import shows_progress, waiting
-from .._types import ArrayLike, Given, Missing, Rows
+from .._types import ArrayLike, Given, Missing, OfConfiguration, Rows
 from ..derive import under_automatic_mesh
 from ..evaluate import Estimate, bits_per_cell
 from ..fit import FitRecord
@@ -107,7 +107,14 @@ class Fit(FitRecord):
 
         return bootstrap(self, replications, seed, max_seconds, progress, mesh_axis)
 
-    def profile(self, along: Any = None, points: int = 13, *, probability: float | None = None, progress: bool | None = None) -> Profile:
+    def profile(
+        self,
+        along: str | Mapping[str, ArrayLike] | None = None,
+        points: int = 13,
+        *,
+        probability: float | None = None,
+        progress: bool | None = None,
+    ) -> Profile:
         """Profile the objective along one direction d.
 
         At each point of a grid along d, the objective is minimised over all other directions. Twice
@@ -174,12 +181,12 @@ class Fit(FitRecord):
         *,
         draws: int = 400,
         statistics: Sequence[str] = ("marginals", "pairs"),
-        functions: Mapping[str, Any] | None = None,
-        summaries: Mapping[str, Callable[[Any], Any]] | None = None,
-        x: Any = None,
-        weights: Any = None,
-        missing: Any = None,
-        given: Any = None,
+        functions: Mapping[str, OfConfiguration | str] | None = None,
+        summaries: Mapping[str, Callable[[Any], float]] | None = None,
+        x: Rows | None = None,
+        weights: ArrayLike | None = None,
+        missing: Missing | None = None,
+        given: Given | None = None,
         level: float | None = None,
         seed: int = 0,
         chains: int = 8,
@@ -187,7 +194,7 @@ class Fit(FitRecord):
         thin: int | None = None,
         progress: bool | None = None,
     ) -> PredictiveCheck:
-        """Compare statistics of the data with those of data sets simulated from the fitted model.
+        """Compare statistics of the data and of data sets that are simulated from the fitted model.
 
         A simulated data set has as many rows as the data, with the same missing cells. With given
         variables, each of its rows is drawn from the distribution given the data of that row.
@@ -412,9 +419,9 @@ class Fit(FitRecord):
         """Draw the parameters from their posterior by NUTS on the model of `Model.to_numpyro`.
 
         Under `everything` the posterior is that of the likelihood. Under another mask, exp(-c * sum
-        over rows of w loss) times the priors is not a posterior: its covariance is H^-1, whereas
-        the covariance of estimates is the Godambe covariance H^-1 S H^-1. est, H and S are those of
-        the loss without priors, and C acts in NumPyro's unconstrained coordinates. `calibrate` has
+        over rows of w loss) times the priors is not a posterior. Its covariance is H^-1, but the
+        covariance of estimates is the Godambe covariance H^-1 S H^-1. est, H and S are those of the
+        loss without priors, and C acts in NumPyro's unconstrained coordinates. `calibrate` has
         these options:
 
         - "curvature" evaluates the loss at est + C (theta - est), C' H C = H S^-1 H.
@@ -583,16 +590,16 @@ class Fit(FitRecord):
                 depend on the gauge of the parameters.
             score: "norm", "apc" or "value". "norm" is ||T_ij|| = sqrt(sum of T_ij(a, b)^2). "apc"
                 is S_ij - S_i S_j / S of these norms. "value" has a sign. It is the mean over a and
-                b of T_ij(a, b) u(a) v(b), where u and v are the values of both cells, less their
-                mean and divided by their standard deviation (over the list of values, each once).
-                Of two spins or bits it is T_ij(last, last), and for a factor J * s * t it is J
-                sd(s) sd(t): J of spins, J / 4 of bits. Its absolute value is at most ||T_ij|| /
-                sqrt(q r) of cells with q and r values, and is equal to it if T_ij is a multiple of
-                u(a) v(b). With `gauge=None`, "value" is the least-squares slope of R_ij in s(a)
-                t(b), the centred values: J for a factor J * s * t, whatever the values; of bits
-                it is the slope of a logistic regression, as IsingFit reports it. A cell with more
-                than two values must have numbers as values, such as `range(1, 6)`. Two labels
-                count as 0 and 1.
+                b of T_ij(a, b) u(a) v(b). Here u and v are the standardised values of both cells:
+                their mean and standard deviation over the list of values are 0 and 1. For two spins
+                or bits it is T_ij(last, last). For a factor J * s * t it is J sd(s) sd(t), which is
+                J for spins and J / 4 for bits. Its absolute value is at most ||T_ij|| / sqrt(q r)
+                of cells with q and r values, and is equal to it if T_ij is a multiple of u(a) v(b).
+                With `gauge=None`, "value" is the least-squares slope of R_ij in s(a) t(b), the
+                centred values: J for a factor J * s * t, whatever the values; of bits it is the
+                slope of a logistic regression, as IsingFit reports it. A cell with more than two
+                values must have numbers as values, such as `range(1, 6)`. Two labels count as 0 and
+                1.
             probability: the probability of the intervals. If None, that of the fit, `level`.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
@@ -668,7 +675,7 @@ class Fit(FitRecord):
     def case_dropping(
         self,
         replications: int = 100,
-        shares: Any = None,
+        shares: ArrayLike | None = None,
         seed: int = 0,
         *,
         score: str = "norm",
@@ -678,14 +685,15 @@ class Fit(FitRecord):
         max_seconds: float = 3600.0,
         progress: bool | None = None,
     ) -> CaseDropping:
-        """Refit to subsets of the rows, and correlate their networks with that of all rows.
+        """Refit to subsets of the rows, and correlate the networks with the network of all rows.
 
         Each subset leaves out a share of the rows, drawn without replacement; if weights are
-        counts, single rows are drawn. The CS coefficient of a statistic is the largest share that
-        can be left out such that, in more than a share `certainty` of the subsets, the (Pearson)
-        correlation of its values with those of all rows is above `correlation`. It is 0 if no share
-        is small enough. Epskamp, Borsboom and Fried advise a coefficient of 0.25 or more, better
-        above 0.5, before the order of cells is interpreted.
+        counts, single rows are drawn. For each subset, the (Pearson) correlation of the statistic's
+        values with the values of all rows is computed. The CS coefficient of the statistic is the
+        largest share of rows left out at which the correlation exceeds `correlation` in more than a
+        share `certainty` of the subsets. It is 0 if no share is small enough. Epskamp, Borsboom and
+        Fried advise a coefficient of 0.25 or more, better above 0.5, before the order of cells is
+        interpreted.
 
         Args:
             replications: the number of subsets for each share.
@@ -745,10 +753,10 @@ class Fit(FitRecord):
                 output.
 
         Returns:
-            A DataFrame, the smallest p-values first, with the columns `first` and `second` (names
-            of edges, `"x[0] - x[1]"`, or of cells), `a` and `b` (their values in the fit), `value`
-            (a - b), the ends of the interval, `p_value` and `differs`. With r of R replications at
-            or beyond 0 on the nearer side, p = 2 (r + 1) / (R + 1), at most 1.
+            A DataFrame, the smallest p-values first. `first` and `second` are names of edges, such
+            as `"x[0] - x[1]"`, or of cells. `a` and `b` are their values in the fit, and `value` is
+            a - b. The other columns are the ends of the interval, `p_value` and `differs`. With r
+            of R replications at or beyond 0 on the nearer side, p = 2 (r + 1) / (R + 1), at most 1.
 
         Raises:
             GmlmError: E507 for options or another bootstrap, E555 for a model without couplings,
@@ -809,9 +817,9 @@ class Fit(FitRecord):
             colours.
 
         Raises:
-            GmlmError: E545 for fits that cannot be compared, E507 for options, E505 for
-                permutations of a fit without its data, E510 with given data, E546 with the cost if
-                it is above `max_seconds`, E601 for Wald tests of more than nine values a cell.
+            GmlmError: E545 for fits that cannot be compared. E507 for options. E505 for
+                permutations of a fit without its data. E510 with given data. E546 with the cost if
+                it is above `max_seconds`. E601 for Wald tests of cells with more than nine values.
 
         Reference: Wald 1943; Holm 1979; Benjamini and Hochberg 1995; van Borkulo et al. 2022 for
         the permutation test of networks.

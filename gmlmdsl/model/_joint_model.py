@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     from ..evaluate import BeliefPropagation, Effects
     from ..fit import MonteCarloEM
     from ..guided import Oracle
-    from ..posterior import GmlmDistribution, GmlmKernel, Law, NumpyroModel
+    from ..posterior import BetaBernoulli, GmlmDistribution, GmlmKernel, Law, NumpyroModel, StochasticBlock
 
 
 def _as_wide_as(likelihood: np.ndarray | None, graph: FactorGraph) -> np.ndarray | None:
@@ -461,7 +461,7 @@ class JointModel(Model):
     def _searched(
         self, params: Params, clamp: Clamp | None, given: Given | None, method: MaxProduct | SimulatedAnnealing, seed: int
     ) -> tuple[np.ndarray, float, str, bool]:
-        """Return codes of shape (cells, 1), the unnormalised log p, the kind, and whether it is proven."""
+        """Return the codes (cells, 1), the unnormalised log p, the kind, and whether it is proven."""
         lowered = bound_once(self.lowered, given, "a search")
         summed = isinstance(method, MaxProduct) and lowered is self.lowered
         graph, n = self._maximised.graph if summed else lowered.graph, self.graph.n_cells
@@ -470,7 +470,7 @@ class JointModel(Model):
     def _best(
         self, params: Params, clamp: Clamp | None, given: Given | None, likelihood: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return codes of shape (cells, rows), and the unnormalised log p of each row, without the evidence."""
+        """Return the codes (cells, rows), and the unnormalised log p of rows without evidence."""
         found = encode_given(self.graph, given)
         lowered, told = self._bound(found), _as_wide_as(likelihood, self._maximised.graph)
         codes, value = exact.best(*self._elimination(params, lowered, maximised=True), clamp, found, told)
@@ -610,8 +610,8 @@ class JointModel(Model):
             `gmlmdsl.report.plot_effects` draws the singles.
 
         Raises:
-            GmlmError: E508 if the wildtype is impossible, E507 and E506 for rows or pairs that do
-                not exist, E601 if summing out missing cells costs too much, E742 for a conditional
+            GmlmError: E508 if the wildtype is impossible. E506 and E507 for rows or pairs that do
+                not exist. E601 if summing out missing cells costs too much. E742 for a conditional
                 model.
 
         Reference: Hopf et al. 2017, equation 3.
@@ -645,17 +645,17 @@ class JointModel(Model):
             mask: the mask's name.
             weights: one weight per row.
             key: a JAX key or a seed. With `n_masks`, that many masks per row are drawn instead of
-                averaging over all masks. The value of the key must be known: inside a function that
-                is compiled as a whole, the masks are those of the key at compilation.
+                averaging over all masks. The value of the key must be known: inside a compiled
+                function, the masks would be drawn once, with the key at compilation.
             n_masks: the number of masks per row.
             missing: the value that marks a missing cell, as in `fit`. Missing cells are summed out
                 of both p(x_K, x_rest) and p(x_rest).
             given: the data of given variables, as in `fit`.
 
         Raises:
-            GmlmError: E511 for missing cells under a data-dependent mask, E601 if summing them out
-                costs too much, E602 if the mask has more blocks than the limit without `key` and
-                `n_masks`, E514 if a factor is nan or +inf.
+            GmlmError: E511 for missing cells under a data-dependent mask. E601 if summing out
+                missing cells costs too much. E602 without `key` and `n_masks` if the mask has more
+                blocks than the limit. E514 if a factor is nan or +inf.
 
         Reference: Li et al. 2024, Definitions 2 and 7.
         """
@@ -734,8 +734,8 @@ class JointModel(Model):
             What was changed on the way, a sentence each: what the format cannot hold.
 
         Raises:
-            GmlmError: E534 for a model that the format cannot hold, E535 for tables that are too
-                large, E560 for another ending and for a file that cannot be written.
+            GmlmError: E534 for a model that the format cannot hold. E535 for tables that are too
+                large. E560 for another file ending, and for a file that cannot be written.
         """
         from ..exchange import most_numbers, verified_ending, verify_tables, write_model
 
@@ -821,18 +821,18 @@ class JointModel(Model):
                 does. The term of K is then -log p_O(x_(K and O) | x_(O - K)). O is the set of
                 observed cells of a row, and p_O is the product of the factors whose cells are all
                 in O. "ignore" is quick and convex, but the term is not a conditional of p if a
-                missing cell is a neighbour. "ignore" raises an error for latents that x lacks, for
-                missing cells of a `require` or of a data-dependent mask, and together with `impute`
-                or `method`.
+                missing cell is a neighbour. "ignore" raises an error for latents that x lacks, and
+                for missing cells of a `require` or of a data-dependent mask. It cannot be combined
+                with `impute` or `method`.
             starts: the number of fits, of which the one with the lowest objective is returned. The
-                first starts as usual; the others start at independent standard normal values, in
-                the coordinates without bounds, and at the values of `init`. It is for models with
-                latents, whose objective has several minima: 20, say. `print(fit)` and `fit.starts`
-                state how many starts reach the lowest objective within 0.01 nats, and how many of
-                those have other parameters: exchanging the values of a latent does not change the
-                objective (label switching).
-            level: the probability of all intervals of the fit and of its checks that are asked for
-                without one, such as 0.95. If None, it is 0.94. `fit.with_level` changes it later.
+                first fit starts as usual. The others start at independent standard normal values of
+                the unbounded coordinates, except for the parameters in `init`. Use about 20 for
+                models with latents, whose objective has several minima. `print(fit)` and
+                `fit.starts` state how many starts reach the lowest objective within 0.01 nats, and
+                how many of these have other parameters. The parameters may differ because
+                exchanging the values of a latent leaves the objective unchanged (label switching).
+            level: the probability of the intervals of the fit and of its checks, if a method gets
+                no other one. If None, it is 0.94. `fit.with_level` changes it later.
             mesh_axis: an axis of the ambient mesh of devices, over which the rows of a full-batch
                 fit are spread: `with jax.set_mesh(jax.make_mesh((4,), ("data",))):` and
                 `mesh_axis="data"`. Sums over rows then differ from those on one device by rounding.
@@ -841,10 +841,10 @@ class JointModel(Model):
                 Ctrl-C save the state first. The folder is removed when the fit is done. Of several
                 processes, only the first one uses the folder.
             rows_at_once: the number of rows that are in memory at a time. x may then be an array on
-                disk, such as `numpy.load(path, mmap_mode="r")` or a Zarr array, a dict of them, or
-                the path of a Parquet file, and is read once for each evaluation of the objective.
-                The fit starts at the estimate of the first rows. Rows must be complete, and the
-                fit keeps none of them.
+                disk, such as `numpy.load(path, mmap_mode="r")` or a Zarr array, a dict of such
+                arrays, or the path of a Parquet file. It is read once for each evaluation of the
+                objective. The fit starts at the estimate of the first rows. Rows must be complete,
+                and the fit keeps none of them.
 
         Returns:
             A `Fit` with estimates, sandwich standard errors, and a status with remedies.
@@ -918,22 +918,22 @@ class JointModel(Model):
             penalty: the penalties, or their number (2 or more, from the smallest penalty without
                 couplings to a hundredth of it). If None, the number is 30, or 100 with "stability"
                 and "elasso".
-            criterion: "ebic", "elasso", "cv" or "stability". "ebic" chooses the minimum of 2 c n loss + k
-                (log n + 2 gamma log(candidates)). The loss is that of a refit, without the penalty,
-                of the couplings that are not 0. n is the sum of w, and `candidates` is the number
-                of couplings. k is the couplings' degrees of freedom, tr(H^-1 S) minus the same
-                trace without couplings. H is the Hessian of the summed loss, and S is the
-                covariance of its gradient. For a likelihood k is the number of couplings; for a
-                pseudolikelihood it is up to twice that number, since a pair is in two conditionals.
-                "elasso" is the criterion of IsingFit: each block has its own regression (a rule, "and"
-                if none is given), EBIC takes the loss of the penalised fit, and k is the number of
-                free directions. The penalty of a coupling is then multiplied by a number
-                proportional to the root of the curvature of the loss along it, without fields. In a
-                logistic regression this is the standard deviation of the predictor, as in glmnet.
-                Penalties fall to 1e-4 of the largest, or to a hundredth with fewer rows than
-                couplings of a block. Leave priors out of the program for the numbers of IsingFit.
-                "cv" chooses the minimum loss of left-out rows. "stability" chooses the couplings
-                that a share `threshold` of the half samples select.
+            criterion: "ebic", "elasso", "cv" or "stability". "ebic" chooses the minimum of 2 c n
+                loss + k (log n + 2 gamma log(candidates)). The couplings that are not 0 are
+                refitted without the penalty, which gives the loss. n is the sum of w, and
+                `candidates` is the number of couplings. k is the couplings' degrees of freedom,
+                tr(H^-1 S) minus the same trace without couplings. H is the Hessian of the summed
+                loss, and S is the covariance of its gradient. For a likelihood k is the number of
+                couplings; for a pseudolikelihood it is up to twice that number, since a pair is in
+                two conditionals. "elasso" is the criterion of IsingFit: each block has its own
+                regression (a rule, "and" if none is given), EBIC takes the loss of the penalised
+                fit, and k is the number of free directions. The penalty of a coupling is then
+                multiplied by a number proportional to the root of the curvature of the loss along
+                it, without fields. In a logistic regression this is the standard deviation of the
+                predictor, as in glmnet. Penalties fall to 1e-4 of the largest, or to a hundredth
+                with fewer rows than couplings of a block. Leave priors out of the program for the
+                numbers of IsingFit. "cv" chooses the minimum loss of left-out rows. "stability"
+                chooses the couplings that a share `threshold` of the half samples select.
             gamma: the parameter gamma of EBIC: 0 gives BIC, and larger values choose fewer
                 couplings. If None, it is 0.5, or 0.25 with "elasso".
             rule: None, "and" or "or". None: one fit covers all blocks of the mask. "and" and "or":
@@ -968,9 +968,9 @@ class JointModel(Model):
             the loss of the last model are not refitted.
 
         Raises:
-            GmlmError: E507 and E506 for options, E555 if nothing can be penalised, E601 for too
-                many copies, E552 if the refit of a latent model is not a minimum, E742 for a
-                conditional model, and the errors of `fit`.
+            GmlmError: E506 and E507 for options. E555 if nothing can be penalised. E601 for too
+                many copies. E552 if the refit of a latent model is not a minimum. E742 for a
+                conditional model. All errors of `fit`.
 
         Reference: Tibshirani 1996; Yuan and Lin 2006; Hofling and Tibshirani 2009; Chen and Chen
         2008, Foygel and Drton 2010, Barber and Drton 2015 for EBIC, at refits; Varin and Vidoni
@@ -1021,9 +1021,9 @@ class JointModel(Model):
 
         Args:
             params: the parameters.
-            sampler: the sampler's name; it may be left out if the model has only one. "exact"
-                (unless the file has a sampler of that name) gives independent draws if a plan is
-                affordable; `warmup`, `thin` and `init` then have no effect.
+            sampler: the sampler's name; it may be left out if the model has only one. "exact" gives
+                independent draws if a plan is affordable, unless the file declares a sampler of
+                this name; `warmup`, `thin` and `init` then have no effect.
             draws: the number of kept draws per chain. If None, 1000, or 1 for a guided sampler with
                 `prompt=`.
             warmup: the number of steps before the first draw. If None, 500.
@@ -1037,9 +1037,9 @@ class JointModel(Model):
                 values that satisfy every `require`. If none is found among 2000 values, starts are
                 built by moves of single cells and are not uniform. `gm.annealed(steps=200)` cools
                 the same starts.
-            observe: a dict by name of functions of one configuration (a value array, or a dict of
-                arrays) and of expressions of the language, such as `"sum(x[i] for i in site)"`; or
-                the name of a `let`, or several. Each new function is compiled anew; equal
+            observe: a dict by name. A value is a function of one configuration (an array, or a dict
+                of arrays), or an expression of the language, such as `"sum(x[i] for i in site)"`;
+                or the name of a `let`, or several. Each new function is compiled anew; equal
                 expressions are not.
             keep_draws: whether configurations and `lp` are kept. If not, convergence is not
                 checked.
@@ -1261,7 +1261,7 @@ class JointModel(Model):
         missing: Missing | None = None,
         given: Given | None = None,
         gaps: str = "sum",
-        inclusion: Any = None,
+        inclusion: BetaBernoulli | StochasticBlock | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Any:
         """Draw the parameters from their posterior.

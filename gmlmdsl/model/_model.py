@@ -218,9 +218,9 @@ class Model(ABC):
             seed: the seed of the draws.
 
         Returns:
-            The arguments `x` and, if the model has given variables, `given` of `fit`: arrays of
-            shape (rows, *axes), in a dict by variable if there are several. Letters and labels are
-            0-based codes.
+            A dict with the argument `x` of `fit`, and `given` if the model has given variables.
+            Both are arrays of shape (rows, *axes), or dicts of such arrays if there are several
+            variables. Letters and labels are 0-based codes.
 
         Raises:
             GmlmError: E507 for arguments that do not fit.
@@ -278,9 +278,9 @@ class Model(ABC):
         """Return lower bounds of log p of a decoder's draws, in nats, one for each row.
 
         The bounds are computed from the passes that the decoder makes. For a random order the bound
-        is the sum over t of (n_t / k_t) times the mean over K, |K| = k_t, of the sum over K of log
-        p(x_i | x_rest, K hidden). Pass t settles n_t of k_t open cells. If the places of the passes
-        are known, the bound is log p itself.
+        is a sum over t. Its term is (n_t / k_t) times the mean, over all K of k_t cells, of the sum
+        over i in K of log p(x_i | x_rest, K hidden). Pass t settles n_t of k_t open cells. If the
+        places of the passes are known, the bound is log p itself.
 
         Args:
             params: the parameters.

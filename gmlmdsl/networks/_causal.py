@@ -1,4 +1,4 @@
-"""Causal networks, which predict each cell from the cells before it.
+"""Causal networks, which predict each cell from the cells before it, and probes of them.
 
 A row is drawn cell by cell from a joint distribution.
 """
@@ -221,3 +221,21 @@ class CausalEncoderDecoder(AbstractEncoderDecoder, AbstractCausalNetwork):  # py
     def read(self, states: Float[Array, "m width"]) -> Float[Array, "m values"]:
         """Return the products of the states with the tied embedding of the cells' values."""
         return tied_logits(states, self.embeddings[0])
+
+
+class Probe(eqx.Module):
+    """The model P(prefix is good) = sigmoid(weight . state + bias).
+
+    Reference: Alain and Bengio 2017 (linear classifiers on frozen layers).
+    """
+
+    weight: Float[Array, " width"]
+    bias: Float[Array, ""]
+
+    def __call__(self, states: Float[Array, "*rows width"]) -> Float[Array, "*rows"]:
+        """Return the probability of each row."""
+        return jax.nn.sigmoid(states @ self.weight + self.bias)
+
+    def log(self, states: Float[Array, "*rows width"]) -> Float[Array, "*rows"]:
+        """Return the logarithm of the probability, even if the probability itself underflows."""
+        return jax.nn.log_sigmoid(states @ self.weight + self.bias)

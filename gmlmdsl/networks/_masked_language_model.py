@@ -100,7 +100,7 @@ class LayerNorm(eqx.Module):
 
 
 class MaskedLayer(eqx.Module):
-    """Self-attention and feed-forward, each added to its input; norms stand before or after them."""
+    """Self-attention and feed-forward, each added to its input, with norms before or after."""
 
     query: Linear
     key: Linear
@@ -122,7 +122,7 @@ class MaskedLayer(eqx.Module):
         self.heads, self.norm_first, self.rotary, self.activation = a.heads, a.norm_first, not a.positions, a.activation
 
     def __call__(self, x: Float[Array, "n width"], bias: Float[Array, " n"]) -> tuple[Float[Array, "n width"], Float[Array, "heads n n"]]:
-        """The output of the layer, and its attention weights; `bias` is added to the logits of each key."""
+        """Return the output of the layer and its attention; `bias` is added to the logits by key."""
         y = self.attention_norm(x) if self.norm_first else x
         queries, keys, values = (f(y).reshape(x.shape[0], self.heads, -1) for f in (self.query, self.key, self.value))
         queries = queries / jnp.sqrt(jnp.asarray(queries.shape[-1], queries.dtype))
@@ -152,9 +152,9 @@ def _rotated(x: Float[Array, "n heads size"]) -> Float[Array, "n heads size"]:
 class MaskedLanguageModel(AbstractNetwork):
     """A published masked language model, whose tokens are the values of the cells.
 
-    The row is framed by the tokens `begin` and `end`, as the model was trained. A hidden cell is the
-    token `mask`. Logits of tokens that are no value of the cells are left out, so that probabilities
-    are those of the model given that a cell holds one of its values.
+    The row is framed by the tokens `begin` and `end`, as the model was trained. A hidden cell is
+    the token `mask`. Logits of tokens that are not values of the cells are left out. The
+    probabilities are thus conditional on a cell having one of its values.
 
     Attributes:
         tokens: the id of each value; None if the values are the ids.
@@ -221,7 +221,7 @@ class MaskedLanguageModel(AbstractNetwork):
         return (y @ words.T + bias).astype(wide(y.dtype))
 
     def attention(self, encoded: None, prepared: Float[Array, " tokens"], seen: Int[Array, " n"], length: Int[Array, ""]) -> Attention:
-        """Return the self-attention of every layer between the cells, tokens around the row left out, so that rows sum to at most 1."""
+        """Return the self-attention of all layers between cells; rows sum to at most 1."""
         first, n = 0 if self.begin is None else 1, seen.shape[0]
         return Attention(jnp.stack(self._states(prepared, seen, length)[1])[:, :, first : first + n, first : first + n])
 

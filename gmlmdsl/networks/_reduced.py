@@ -83,8 +83,8 @@ class ReducedMatrix(eqx.Module):
 def _product(inputs: int) -> Callable[..., Array]:
     """Return the product of rows with a matrix whose inputs lie along an axis.
 
-    Rows that are mapped over are rows of one product. A product of a single row takes XLA several
-    times as long on a CPU as that of two, so a second one is added and dropped.
+    Rows that are mapped over are rows of one product. On a CPU, XLA takes several times as long for
+    a product of one row as for two rows, so a second row is added and dropped.
     """
 
     @jax.custom_batching.custom_vmap
@@ -199,9 +199,10 @@ def verify_precision(precision: object, network: AbstractNetwork) -> None:
 def fastest(network: AbstractNetwork) -> str:
     """Return the precision in which this processor multiplies a network's matrices fastest.
 
-    A feed-forward layer and logits are timed on random numbers, in all precisions in turn, with one
-    row for a network that decodes cell by cell and 32 for others. A precision other than float32
-    must be a tenth faster. A network that has only one precision gives "float32".
+    A feed-forward layer and logits are timed on random numbers in each precision. The numbers have
+    one row for a network that decodes cell by cell, and 32 rows for other networks. A precision
+    other than float32 must be a tenth faster. A network that has only one precision gives
+    "float32".
     """
     if not isinstance(network, AbstractEncoderDecoder):
         return FLOAT32

@@ -4,9 +4,9 @@ In: a `FactorGraph`. Out: plans of how to sum and draw, and their costs. Never: 
 """
 
 from ._block_tables import BlockTables, GraphTables, block_arrays, size_classes
-from ._bound_faults import sound_model, with_others
+from ._bound_faults import TemperPlan, plan_temper, sound_model, with_others
 from ._budget import BUDGET, Budget
-from ._check_bound import check_bound
+from ._check_size import check_bound
 from ._clusters import Bonds, ClusterPlan, no_loss, plan_clusters
 from ._elimination import Elimination, plan_elimination
 from ._forced import searched as searched
@@ -40,7 +40,6 @@ from ._sweep_layout import (
 )
 from ._table_entries import FactorTable, entries_at, entry_parameters, entry_values
 from ._tables import FactorTables, TableUse, factor_tables, place_factors
-from ._temper import TemperPlan, plan_temper
 from ._updates import (
     ParallelPlan,
     RandomPlan,

@@ -432,10 +432,10 @@ def block_arrays(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorG
     after = np.concatenate([radix[:, 1:], np.ones((len(blocks), 1), np.int64)], axis=1)
     strides = np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
     incidences = [*graph.incidences, *(g.incidence(graph.n_cells) for g in extra)]
-    return [blocks, radix, strides, *(_touching(starts, found, blocks, graph.n_cells) for starts, found in incidences)]
+    return [blocks, radix, strides, *(_touching(starts, found, blocks) for starts, found in incidences)]
 
 
-def _touching(starts: np.ndarray, found: np.ndarray, blocks: np.ndarray, n_cells: int) -> np.ndarray:
+def _touching(starts: np.ndarray, found: np.ndarray, blocks: np.ndarray) -> np.ndarray:
     """Return the distinct instances that touch each block, padded with -1: shape (blocks, most)."""
     starts = np.append(starts, starts[-1])  # The padding cell touches no factor.
     lengths = (starts[1:] - starts[:-1])[blocks]

@@ -1,16 +1,19 @@
-"""An estimate of the work to bind a program, by which `gmlm check` skips models that take long."""
+"""Checks for `gmlm check` of models that can be bound, if the estimated work is not too long."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 import numpy as np
 
-from .._diagnostics import Faults, Span, counted
-from ..graph import Bound, constant
-from ..program import ir
+from .._diagnostics import Diagnostic, Faults, Span, counted, in_text_order, listed
+from .._types import InputLike
+from ..graph import Bound, bind_sound, constant
+from ..program import Program, allowed, ir, without_inputs
+from ._bound_faults import sound_model
+from ._lints import lint_sizes
 
 MOST_CELLS = 10_000
 # This many entries of index arrays, and values of cells that are tried, take about 0.1 s.
@@ -18,6 +21,10 @@ MOST_WORK = 6_000_000.0
 PER_PART = 2000.0  # Each part of an expression has this fixed cost, in the same unit.
 # The operands of these operators are tried over all values of their cells.
 RISKY = frozenset(("/", "//", "%", "^", "exp", "log", "sqrt"))
+MOST_TEXT = 100_000  # Larger programs, by the characters of their files, are not bound.
+MOST_EDGES = 100_000  # Larger graphs, by their nodes and edges, are left out.
+LEFT = ": only its text is checked"
+UNSAID = ": indices and sizes that depend on it are not looked at; `--input NAME=VALUE` gives one"
 
 
 def too_large(bound: Bound, name: str) -> str:
@@ -226,3 +233,44 @@ def _number(n: float) -> str:
 
 def _power(values: float, turns: float) -> float:
     return math.inf if turns * math.log2(max(values, 1.0)) > 1000 else values**turns
+
+
+def check_bound(program: Program, inputs: Mapping[str, InputLike]) -> tuple[tuple[Diagnostic, ...], tuple[str, ...]]:
+    """Bind all parts of a program that need no missing input, and check them.
+
+    Args:
+        program: a checked program.
+        inputs: values by name, as for `bind`. Parts that need an input without a value are skipped.
+
+    Returns:
+        The faults and warnings in the order of the text, without warnings that a comment allows;
+        and a description of the parts that were skipped because an input has no value, or because
+        they would take long.
+    """
+    if sum(len(s.text) for s in program.sources) > MOST_TEXT:
+        return (), (f"the program has more than {MOST_TEXT:,} characters{LEFT}",)
+    missing = {d.name for d in program.inputs.values() if d.name not in inputs and not _has_default(d)}
+    known = without_inputs(program, missing)
+    bound, found = bind_sound(known, inputs, MOST_EDGES)
+    found += allowed(bound.notes, program.allowances)
+    left = [] if found else [g for g in known.graphs if g not in bound.program.graphs]
+    unsaid = [f"{listed(sorted(missing))} without a default{UNSAID}"] if missing and known != program else []
+    large = [f"graph `{g}` has more than {MOST_EDGES:,} nodes and edges{LEFT}" for g in left]
+    for name in bound.program.models:
+        words = too_large(bound, name)
+        if words:
+            large.append(f"{words}{LEFT}")
+            continue
+        lowered, faults = sound_model(bound, name)
+        found += faults
+        if not faults and bound.program.models[name] == program.models[name]:
+            found += allowed(lint_sizes(lowered, bound.program, name), program.allowances)
+    return in_text_order(found), (*unsaid, *large)
+
+
+def _has_default(d: ir.Input) -> bool:
+    """Return whether an input may be omitted.
+
+    One number for all entries does not determine how many entries there are.
+    """
+    return isinstance(d.default, ir.Table) or (d.default is not None and not any(a.name for a in d.axes))

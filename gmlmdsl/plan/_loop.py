@@ -1,10 +1,10 @@
 """An elimination as one loop over blocks of equal size.
 
 The size of the compiled program does not grow with the tables. Messages are stored one after
-another in one array, after the factor tables. Terms of a table are read from this array by strides:
-the place of an entry is one number plus, for each axis, the value on it times a stride. A block is
-the part of a message that its last axes span, at most `lanes` entries. The places of its entries
-are one number plus a pattern, and there are few patterns.
+another in one array, after the factor tables. Terms of a table are read from this array by strides.
+The place of an entry is a number plus the sum, over axes, of the value on the axis times a stride.
+A block is the part of a message that its last axes span, at most `lanes` entries. The places of its
+entries are one number plus a pattern, and there are few patterns.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ def _patterns(radix: Array, strides: Array, lanes: int) -> tuple[Array, Array]:
 
 
 def _picks(levels: Array) -> Array:
-    """Return the steps in the reverse order of the sums, those of one level side by side."""
+    """Return the steps in the reverse order of the sums; steps of one level are side by side."""
     n, turns = len(levels), []
     for here in reversed(np.split(np.arange(n), np.flatnonzero(np.diff(levels)) + 1)):
         turn = np.full(-(-len(here) // PICKED) * PICKED, n)

@@ -22,7 +22,7 @@ MOST_TERMS = 1 << 26  # There are at most this many terms: entries times pairs o
 
 @dataclass(frozen=True, eq=False)
 class PairTables:
-    """Every pair of cells that share a factor, and how their tables follow from those of factors.
+    """All pairs of cells that share a factor, and how their tables follow from tables of factors.
 
     Attributes:
         pairs: positions i < j, shape (pairs, 2), ascending.

@@ -122,7 +122,7 @@ def _steps_of(graph: FactorGraph, string: Array) -> Array:
 
 
 def _factor_steps(graph: FactorGraph, steps: Array) -> list[Array]:
-    """Return the step of each instance of each group: that of its last cell."""
+    """Return the step of the last cell of each instance of each group."""
     wide = np.append(steps, 0)
     return [wide[np.minimum(g.scope, graph.n_cells)].max(axis=1, initial=0) if g.n else np.zeros(0, int) for g in graph.groups]
 

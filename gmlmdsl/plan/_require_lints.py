@@ -87,8 +87,8 @@ def values_at_states(group: FactorGroup, cells: Array, states: Array) -> Array:
 def lint_moves(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:
     """Yield W822 for cells that no update of a sampler can change.
 
-    In each block of the sampler such a cell is the only one in a sum that a `require` fixes, or in
-    a set of q cells of q values that differ from one another.
+    A `require` may fix a sum of cells, or demand that q cells of q values differ from one another.
+    A cell cannot change if each block of the sampler contains no other cell of such a sum or set.
     """
     bound = lambda c: _determined(c) or _differing(c)  # noqa: E731
     groups = [g for g in lowered.graph.requires if g.given is None and any(map(bound, _conditions(g.root)))]
@@ -202,7 +202,7 @@ def _determined(condition: Node) -> set[int]:
 
 
 def _injective(node: Node) -> set[int]:
-    """Return the slots whose value can be recovered from that of a tree, given all other slots.
+    """Return the slots whose value follows from the value of a tree and all other slots.
 
     These are the slots of sums of cells, times numbers other than 0.
     """

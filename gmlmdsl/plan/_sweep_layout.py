@@ -166,7 +166,7 @@ class ScoreForm:
 
 @dataclass(frozen=True, eq=False)
 class SweepLayout:
-    """Colours in order, with those of similar size in one array.
+    """Colours in order; colours of similar size share an array.
 
     Attributes:
         pieces: arrays of shape (colours, blocks, members), padded with the number of cells.

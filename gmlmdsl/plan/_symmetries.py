@@ -36,13 +36,13 @@ def groups_of(colours: Array, two: bool = False) -> list[Array]:
     Each group is an array of permutations (size, q), the identity first. A sampler draws one group
     per step.
 
-    - Values that may be exchanged alone are rotated in a circle. There is one group for each class
-      of such values, which reaches all images of Potts values.
+    - Values that may be exchanged alone are rotated in a circle. Each class of such values has one
+      group. For Potts models, this group reaches all images of the values.
     - If other exchanges join these classes, each exchange in pairs is a group of two.
     - If there is no exchange in pairs, the group is the powers of one exchange, if there is any.
 
-    With `two`, values that may be exchanged alone are exchanged two at a time, and each two of them
-    are a group.
+    With `two`, each pair of values that may be exchanged alone is a group: the identity and the
+    exchange of the two values.
     """
     q = len(colours)
     if q < 2:

@@ -225,7 +225,7 @@ def _random(lowered: Lowered, update: ir.RandomUpdate) -> RandomPlan:
 
 
 def plan_mask(graph: FactorGraph, mask: AbstractMask, corrected: bool) -> BlockPlan:
-    """Return the plan of a random block: that of the costliest block that the mask can draw."""
+    """Return the plan of the costliest block that the mask can draw."""
     blocks = listed_blocks(graph, mask, corrected)
     if blocks is not None:
         plans = plan_blocks(graph, blocks, corrected)
@@ -244,7 +244,7 @@ def plan_mask(graph: FactorGraph, mask: AbstractMask, corrected: bool) -> BlockP
 
 
 def _merged(graph: FactorGraph, blocks: Array, plans: Sequence[BlockPlan], worst: BlockPlan) -> BlockPlan:
-    """Return one plan for blocks some of which are enumerated and some of which are products.
+    """Return one plan for several blocks, of which some are enumerated and others are products.
 
     They become products of cells if all blocks of several cells are products, else all are
     enumerated.

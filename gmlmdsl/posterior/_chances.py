@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .._diagnostics import fail, is_real_number, is_whole_number
 from ..assess import edges_of
 from ..graph import FactorGraph, ParameterArray
 
 Logs = tuple[Float[Array, " entries"], Float[Array, " entries"]]
+# The cluster of each cell, omega, and the logs of the clusters' weights.
+Theta = Float[Array, " parameters"]
+Partition = tuple[Int[Array, " cells"], Float[Array, "clusters clusters"], Float[Array, " clusters"]]
 MOST_CLUSTERS = 64
 
 
@@ -72,19 +74,19 @@ class AbstractChances(eqx.Module):
     """Log probabilities of the indicators, with a state that a chain carries."""
 
     @abstractmethod
-    def begin(self, key: Array) -> Any:
+    def begin(self, key: Array) -> PyTree:
         """Return a state drawn from its prior."""
 
     @abstractmethod
-    def logs(self, state: Any) -> Logs:
+    def logs(self, state: PyTree) -> Logs:
         """Return the logs of the probabilities that each entry is included, and excluded."""
 
     @abstractmethod
-    def update(self, key: Array, state: Any, included: Bool[Array, " entries"]) -> Any:
+    def update(self, key: Array, state: PyTree, included: Bool[Array, " entries"]) -> PyTree:
         """Return a state drawn given the indicators, by one pass of Gibbs steps."""
 
     @abstractmethod
-    def shown(self, state: Any) -> Any:
+    def shown(self, state: PyTree) -> Array | tuple[()]:
         """Return the part of a state that is recorded."""
 
 
@@ -94,22 +96,22 @@ class Known(AbstractChances):
     log_in: Float[Array, " entries"]
     log_out: Float[Array, " entries"]
 
-    def begin(self, key: Array) -> Any:
+    def begin(self, key: Array) -> tuple[()]:
         """Return no state."""
         del key
         return ()
 
-    def logs(self, state: Any) -> Logs:
+    def logs(self, state: tuple[()]) -> Logs:
         """Return the logs of the program's probabilities."""
         del state
         return self.log_in, self.log_out
 
-    def update(self, key: Array, state: Any, included: Bool[Array, " entries"]) -> Any:
+    def update(self, key: Array, state: tuple[()], included: Bool[Array, " entries"]) -> tuple[()]:
         """Return no state."""
         del key, included
         return state
 
-    def shown(self, state: Any) -> Any:
+    def shown(self, state: tuple[()]) -> tuple[()]:
         """Return nothing."""
         return state
 
@@ -133,15 +135,15 @@ class Shared(AbstractChances):
     beta: float = eqx.field(static=True)
     count: int = eqx.field(static=True)
 
-    def begin(self, key: Array) -> Any:
+    def begin(self, key: Array) -> Theta:
         """Return theta of each parameter."""
         return jax.random.beta(key, self.alpha, self.beta, (self.count,), self.known.log_in.dtype)
 
-    def logs(self, state: Any) -> Logs:
+    def logs(self, state: Theta) -> Logs:
         """Return log theta and log(1 - theta) at the open entries."""
         return _open_logs(self.known, self.open, state[self.of])
 
-    def update(self, key: Array, state: Any, included: Bool[Array, " entries"]) -> Any:
+    def update(self, key: Array, state: Theta, included: Bool[Array, " entries"]) -> Theta:
         """Return theta drawn from beta(alpha + k, beta + m - k)."""
         del state
         inside, outside = (
@@ -149,7 +151,7 @@ class Shared(AbstractChances):
         )
         return jax.random.beta(key, self.alpha + inside, self.beta + outside)
 
-    def shown(self, state: Any) -> Any:
+    def shown(self, state: Theta) -> Theta:
         """Return theta."""
         return state
 
@@ -173,7 +175,7 @@ class Blocks(AbstractChances):
     options: StochasticBlock = eqx.field(static=True)
     cells: int = eqx.field(static=True)
 
-    def begin(self, key: Array) -> Any:
+    def begin(self, key: Array) -> Partition:
         """Return clusters, omega and weights from their prior."""
         first, second, third = jax.random.split(key, 3)
         k, dtype = self.options.clusters, self.known.log_in.dtype
@@ -181,12 +183,12 @@ class Blocks(AbstractChances):
         z = jax.random.categorical(second, log_w, shape=(self.cells,)).astype(jnp.int32)
         return z, _symmetric(jax.random.beta(third, self.options.alpha, self.options.beta, (k, k), dtype)), log_w
 
-    def logs(self, state: Any) -> Logs:
+    def logs(self, state: Partition) -> Logs:
         """Return log omega and log(1 - omega) of the clusters of both cells, at open entries."""
         z, omega, _ = state
         return _open_logs(self.known, self.open, omega[z[self.ends[:, 0]], z[self.ends[:, 1]]])
 
-    def update(self, key: Array, state: Any, included: Bool[Array, " entries"]) -> Any:
+    def update(self, key: Array, state: Partition, included: Bool[Array, " entries"]) -> Partition:
         """Return clusters drawn cell by cell, then omega and the weights."""
         z, omega, log_w = state
         first, second, third = jax.random.split(key, 3)
@@ -209,7 +211,7 @@ class Blocks(AbstractChances):
         log_w = jnp.log(jax.random.dirichlet(third, self.options.concentration + sizes))
         return z, _symmetric(omega), log_w
 
-    def shown(self, state: Any) -> Any:
+    def shown(self, state: Partition) -> Int[Array, " cells"]:
         """Return the clusters of the cells."""
         return state[0]
 
@@ -232,7 +234,7 @@ def _open_logs(known: Known, open_: Array, chance: Array) -> Logs:
     return jnp.where(open_, log_in, known.log_in), jnp.where(open_, log_out, known.log_out)
 
 
-def chances_of(graph: FactorGraph, spiked: list[ParameterArray], known: Known, prior: Any) -> AbstractChances:
+def chances_of(graph: FactorGraph, spiked: list[ParameterArray], known: Known, prior: object) -> AbstractChances:
     """Return the probabilities of the indicators under a prior.
 
     Args:

@@ -134,7 +134,7 @@ class GmlmDistribution(Distribution):
         batch = self._batch()
         lead = (*sample_shape, *batch)
         keys = jax.random.split(typed(key), math.prod(lead)).reshape(lead)
-        codes = self._by_batch(lambda p, k, row: self.law.draw(p, k, row).T, batch, lead, keys, axes=1)
+        codes = self._by_batch(lambda p, k, row: self.law.draw(p, k, row).T, batch, lead, keys)
         return self._values(codes.reshape(*lead, -1))
 
     def unpack(self, value: ArrayLike) -> dict[str, jax.Array]:
@@ -200,12 +200,11 @@ class GmlmDistribution(Distribution):
         shapes = [np.shape(self.params[p.name])[: np.ndim(self.params[p.name]) - len(p.shape)] for p in self.law.graph.parameters]
         return np.broadcast_shapes(*shapes, self.law.shape)
 
-    def _by_batch(self, function: Any, batch: tuple[int, ...], lead: tuple[int, ...], what: Any, axes: int = 0) -> jax.Array:
+    def _by_batch(self, function: Any, batch: tuple[int, ...], lead: tuple[int, ...], what: Any) -> jax.Array:
         """Evaluate a function for each member of a batch.
 
         The arguments of the function are parameters, arrays whose last axes are `lead`, and rows of
-        given data. The result of the function has one axis of configurations, followed by `axes`
-        more.
+        given data. The first axis of the function's result runs over configurations.
         """
         graph, shape = self.law.graph, what.shape[: what.ndim - len(lead)]
         row = jnp.broadcast_to(jnp.arange(math.prod(self.law.shape), dtype=jnp.int32).reshape(self.law.shape), batch)

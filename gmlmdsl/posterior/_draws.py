@@ -158,7 +158,7 @@ class Task:
         return "log_likelihood" if weighs else "log_pseudolikelihood"
 
     def moved(self, vectors: Array) -> Array:
-        """Return the draws in coordinates, shape (.., size), from those of the target."""
+        """Return the draws of the target in coordinates, shape (.., size)."""
         if self.open_faced is None:
             return vectors
         found: Calibration = jax.tree.map(np.asarray, self.open_faced)  # NumPy compiles nothing
@@ -318,8 +318,8 @@ def _drawn(likelihood: Likelihood, start: Array, scale: Array | None, how: Chain
 def begun(likelihood: Likelihood, scale: jax.Array | None, start: jax.Array, key: jax.Array, chains: int, warmup: int) -> PyTree:
     """Return the initial states of NUTS, one for each chain.
 
-    The chains start at draws of a normal distribution whose covariance is also the inverse mass
-    matrix, or uniformly within 2 of the mean if there is no covariance.
+    The chains start at draws of a normal distribution, whose covariance is also the inverse mass
+    matrix. Without a covariance they start uniformly within 2 of the mean.
 
     Args:
         likelihood: the likelihood that is drawn from.

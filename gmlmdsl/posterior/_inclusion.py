@@ -33,8 +33,9 @@ def inclusion(idata: DrawsLike, name: str | None = None) -> pd.DataFrame:
         include the entry, and `mcse`, `ess` and `r_hat` are those of that share. `included` states
         whether it is above one half. `mean` and `sd` are those of the entry, with draws at 0
         included. `mean_in` is the mean of the draws that include the entry. `mcse`, `ess` and
-        `r_hat` are nan if all draws agree: a share of 0 or 1 is then known to about 3 / (effective
-        number of draws), which only more draws improve. `attrs` has the `calibration` of the draws.
+        `r_hat` are nan if all draws agree. A share of 0 or 1 then has an error of about 3 /
+        (effective number of draws), which only more draws reduce. `attrs` has the `calibration` of
+        the draws.
 
     Raises:
         GmlmError: E506 for a parameter without indicators, E507 for draws that have none.

@@ -53,8 +53,8 @@ class NumpyroModel:
             All parameters by name.
 
         Raises:
-            GmlmError: E507 unless `params` is a dict, and for a site that cannot be drawn: without
-                a key, with a name that is taken, or with a flat prior; E506, E501, E502, E504 and
+            GmlmError: E507 unless `params` is a dict, and for a site that cannot be drawn because
+                it lacks a key, its name is taken, or its prior is flat; E506, E501, E502, E504 and
                 E509 for parameters that do not fit.
         """
         import numpyro

@@ -22,7 +22,7 @@ from ..graph import FactorGraph, Lowered, ParameterArray
 from ..masks import AbstractMask
 from ..plan import verify_held
 from ..sample import SamplingWarning, to_arviz
-from ._chances import Known, StochasticBlock, cells_of_clusters, chances_of
+from ._chances import BetaBernoulli, Known, StochasticBlock, cells_of_clusters, chances_of
 from ._likelihood import Likelihood, is_likelihood, likelihood_of_rows
 from ._numpyro_model import LIKELIHOOD, UNCALIBRATED
 from ._sites import at_coordinates, coordinates
@@ -49,7 +49,7 @@ class SampledOptions:
     seed: int
     weights: ArrayLike | None
     gaps: str = "sum"
-    inclusion: Any = None
+    inclusion: BetaBernoulli | StochasticBlock | None = None
     checkpoint: str | os.PathLike[str] | None = None
 
 
@@ -116,7 +116,7 @@ def _argument(p: ParameterArray, name: str) -> Array:
     return np.broadcast_to(p.prior.arguments[name], p.shape).astype(float).ravel()
 
 
-def _verify_names(graph: FactorGraph, spiked: list[ParameterArray], inclusion: Any) -> None:
+def _verify_names(graph: FactorGraph, spiked: list[ParameterArray], inclusion: BetaBernoulli | StochasticBlock | None) -> None:
     own = {INCLUDED.format(p.name) for p in spiked}
     own |= {CLUSTER} if isinstance(inclusion, StochasticBlock) else {PROBABILITY.format(p.name) for p in spiked} if inclusion else set()
     taken = {p.name for p in graph.parameters} & own
@@ -142,7 +142,13 @@ def _verify_cost(likelihood: Likelihood, options: SampledOptions, entries: int) 
     verify_held(held, f"{options.draws:,} draws of each of {options.chains:,} chains", FEWER)
 
 
-def _walk(likelihood: Likelihood, graph: FactorGraph, params: Mapping[str, Any], spiked: list[ParameterArray], inclusion: Any) -> Walk:
+def _walk(
+    likelihood: Likelihood,
+    graph: FactorGraph,
+    params: Mapping[str, Any],
+    spiked: list[ParameterArray],
+    inclusion: BetaBernoulli | StochasticBlock | None,
+) -> Walk:
     """Return the target with the curvature around the mode of the model with slabs as priors.
 
     Raises:

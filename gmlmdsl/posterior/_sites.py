@@ -159,7 +159,7 @@ def coordinates(sites: tuple[Site, ...], params: Mapping[str, AnyArray]) -> jax.
 
 
 def at_coordinates(sites: tuple[Site, ...], vector: jax.Array, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters with those of the sites moved to some coordinates."""
+    """Return the parameters, with the parameters of the sites moved to some coordinates."""
     out, at = dict(params), 0
     for s in sites:
         out[s.parameter.name] = s.at(vector[at : at + s.size], params[s.parameter.name])

@@ -2,7 +2,6 @@
 
 from . import _forms as forms
 from . import ir
-from ._added_let import added_let, of_added
 from ._allow import apply_allowances as allowed
 from ._check import check_file, check_source
 from ._check_guided import is_guided, judges_of
@@ -11,52 +10,10 @@ from ._check_samplers import MOST_REPEATS, TOO_OFTEN
 from ._check_visits import is_decoder, reasons_against
 from ._mask_lints import used_bodies
 from ._network_forms import AUTOREGRESSIVE, PRETRAINED, PUBLISHED, REFINEMENT
-from ._operators import UNTAKEN, NoValueError, computed, written
+from ._operators import OPERATORS, UNTAKEN, NoValueError, Operator, computed, written
 from ._options import autoregressive_options, guided_options, input_options, is_function, network_options, refinement_options
 from ._program import Program
 from ._python_code import python_code
 from ._scales import CODES, Scale
 from ._sound_part import names_in, with_model, without_inputs, without_names
-from ._texts import checked_texts
-
-__all__ = [
-    "AUTOREGRESSIVE",
-    "CODES",
-    "MOST_REPEATS",
-    "PRETRAINED",
-    "PUBLISHED",
-    "REFINEMENT",
-    "TOO_OFTEN",
-    "UNTAKEN",
-    "NoValueError",
-    "Program",
-    "Scale",
-    "added_let",
-    "allowed",
-    "autoregressive_options",
-    "check_file",
-    "check_source",
-    "checked_texts",
-    "computed",
-    "forms",
-    "guided_options",
-    "input_options",
-    "ir",
-    "is_decoder",
-    "is_function",
-    "is_guided",
-    "judges_of",
-    "names_in",
-    "network_options",
-    "of_added",
-    "option_faults",
-    "python_code",
-    "reasons_against",
-    "refinement_options",
-    "used_bodies",
-    "with_model",
-    "without_inputs",
-    "without_names",
-    "written",
-]
-from ._operators import OPERATORS, Operator
+from ._texts import added_let, checked_texts, of_added

@@ -47,7 +47,7 @@ def _call(e: tree.Call, scope: Scope, where: Where) -> Checked:
     if own is not None and isinstance(own.value, tree.Function):
         return _own(own.value, e, scope, where)
     if function is None:
-        _report_unknown_function(e, scope, where)
+        _report_unknown_function(e, scope)
         return faulty(e.span)
     if name in REDUCTIONS or (name in ("min", "max") and any(a.clauses is not None for a in e.arguments)):
         return _reduction(e, scope, where)
@@ -122,7 +122,7 @@ def _distributed(e: tree.Call, scope: Scope) -> str:
     return f"{first} ~ {e.function.name}({', '.join(rest)})"
 
 
-def _report_unknown_function(e: tree.Call, scope: Scope, where: Where) -> None:
+def _report_unknown_function(e: tree.Call, scope: Scope) -> None:
     name, known = e.function, scope.find(e.function.name)
     if known is not None and known.faulty:
         return

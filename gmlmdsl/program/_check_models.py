@@ -25,8 +25,8 @@ from ._expressions import (
     known_number,
     verify_written_out,
 )
+from ._form import Form
 from ._law_arguments import verify_one_array
-from ._prior_arguments import is_prior_of_elsewhere
 from ._program import Distributed, Factor, Input, Let, Model, Parameter, PriorTerm, Require, ValueType, Variable
 from ._references import check_name
 from ._reuse import check_mixtures, written_out
@@ -555,3 +555,27 @@ def _check_last_axis(target: VariableValue, p: ParameterValue | InputValue, span
         place = ((scope.model[target.name].span, "the variable"), (symbol.span, "the probabilities"))
         help = "declare the last axis over the domain of the variable: `k in aa` for `var x : aa`"
         scope.report("E212", message, span, "two domains", related=place, help=help)
+
+
+def is_prior_of_elsewhere(call: tree.Call, form: Form, scope: Scope) -> bool:
+    """Report `dirichlet(1, 1, 1)` and `half_normal(0, 1)`.
+
+    The first lacks the brackets of a list. The second contains a location. The result is True if
+    the call is one of them.
+    """
+    if any(a.keyword is not None or a.clauses is not None for a in call.arguments) or len(call.arguments) < 2:
+        return False
+    texts = [a.value.span.text for a in call.arguments]
+    place = call.arguments[0].span.to(call.arguments[-1].span)
+    if form.name == "dirichlet":
+        text = f"[{place.text}]"
+        help = f"a concentration for each entry is a list: `dirichlet({text})`"
+        message = "`dirichlet` takes one number, or one list"
+    elif form.name in ("half_normal", "half_cauchy") and len(texts) == 2 and texts[0] in ("0", "0.0"):
+        text = texts[1]
+        help = f"it begins at 0 always: write `{form.name}({text})`"
+        message = f"`{form.name}` takes its scale alone"
+    else:
+        return False
+    scope.report("E302", message, place, f"`{form.signature}`", help=help, fix=Fix(place, text, guess=True))
+    return True

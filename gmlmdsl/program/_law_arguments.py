@@ -30,7 +30,6 @@ ELSEWHERE = {
     **dict.fromkeys(("eta", "mu", "loc", "predictor"), "location"),
     **dict.fromkeys(("cuts", "c", "thresholds", "cut"), "cutpoints"),
 }
-LOGITS = "categorical(logits = h[a] for a in domain)"
 LETTERS = "abcvuwkl"
 
 

@@ -48,7 +48,7 @@ def verify_readable(path: Path) -> None:
 
 
 def read_arrays(path: str | Path) -> dict[str, Array]:
-    """Return the arrays of an .npz file by name, or that of an .npy file; no object is unpickled.
+    """Return the arrays of an .npz file by name, or the array of an .npy file; no object is unpickled.
 
     Raises:
         GmlmError: E520 or E120 for a file that is missing, damaged or too large, or that contains
@@ -173,7 +173,7 @@ def _verify_total(size: float, path: str | Path) -> None:
 
 
 def _verify_header(file: IO[bytes], size: int, path: str | Path) -> None:
-    """Raise if the declared size of an array is too large, or differs from that of the file."""
+    """Raise if the declared size of an array is too large, or differs from the size of the file."""
     shape, dtype, start = _declared(file)
     if dtype.hasobject:
         raise ValueError("it holds Python objects")

@@ -164,7 +164,7 @@ def row_labels(value: Any, axes: int) -> Index | None:
 
 
 def with_rows_of(index: Index | None, value: Any, what: str, axes: int = 0) -> Any:
-    """Return a labelled value with its rows in the order of those of x.
+    """Return a labelled value with its rows in the order of the rows of x.
 
     If either has no index, the value is returned unchanged.
 

@@ -25,7 +25,7 @@ TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", 
 
 
 class Safetensors:
-    """The arrays of a file; the header is verified when it is opened, an array is read when it is asked for.
+    """The arrays of a file; the header is verified when the file is opened, and an array is read at its first use.
 
     Attributes:
         path: the file.

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._diagnostics import GmlmError, counted
 from ..graph import joint_count
-from ._centrality_picture import MEASURES
+from ._assessment_pictures import MEASURES
 from ._check_pictures import check_section
 from ._diagnostic_pictures import plot_loss
 from ._document import Report

@@ -58,7 +58,7 @@ def plot_network(
         nodes: the names of the nodes, in the order of the circle: all ends of the couplings, and
             possibly others. If None, all cells of the model if there are at most 60, else those in
             the table.
-        fields: numbers that the colours of nodes show, such as their own parameters: a dict or
+        fields: numbers that the colours of nodes show, such as parameters. They are a dict or
             Series by name of a node, or one number for each node in their order, such as
             `fit.params["h"]`. If None, nodes are white.
         groups: the group of each node: a dict by name of a node, or one label for each node in

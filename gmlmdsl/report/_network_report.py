@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import GmlmError, counted
-from ._centrality_picture import plot_centrality
+from ._assessment_pictures import plot_centrality, plot_effects, plot_stability
 from ._contact_pictures import plot_contacts
 from ._document import Report
-from ._effect_picture import plot_effects
 from ._network_pictures import plot_network
-from ._stability_picture import plot_stability
 
 if TYPE_CHECKING:
     import pandas as pd

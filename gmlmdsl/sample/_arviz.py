@@ -96,7 +96,7 @@ def to_arviz(
         log_likelihood: by variable, log p of each row at each draw, (chain, draw, row); gives the
             group `log_likelihood`.
         log_pseudolikelihood: replaces `log_likelihood` if the density of the draws is not the
-            product of the rows' terms, so that no row can be left out by weighting draws; gives the
+            product of the rows' terms. Then no row can be left out by weighting draws; gives the
             group `log_pseudolikelihood`. On 0.x, access to `log_likelihood` then raises E550.
         guided_stats: like `sample_stats`, for the counts of guided samplers; gives the group
             `guided_stats`.

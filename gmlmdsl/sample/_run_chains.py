@@ -97,12 +97,13 @@ class KernelRun:
         return filled_up(chains) if self.spread is None else self.spread.filled(filled_up(chains))
 
     def pieces(self, begun: Position | None = None, seconds: float = math.inf, at_once: int = limits.MOST_AT_ONCE) -> Iterator[Piece]:
-        """Yield the draws of one compiled call after the other; calls of the warm-up have none.
+        """Yield the draws of each compiled call; a call of the warm-up has no draws.
 
         Args:
-            begun: where chains that were interrupted go on, if they do not begin here.
-            seconds: about how long a call may take, so that little is lost between two calls.
-            at_once: about how many codes a call records.
+            begun: the position from which interrupted chains resume; None for new chains.
+            seconds: the approximate maximum time of a call, which is the most work that an
+                interruption loses.
+            at_once: the approximate maximum number of codes that a call records.
         """
         chains, most, numbers = self.codes.shape[1], self.per_call(at_once), self._numbers()
         keys = self.keys

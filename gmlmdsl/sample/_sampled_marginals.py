@@ -23,8 +23,8 @@ class SampledMarginals(dict[str, Array]):
     Attributes:
         kind: "chains".
         standard_error: a dict by variable of arrays of the same shapes, sqrt(p (1 - p) / ESS). It
-            is 0 for clamped cells, and nan where the draws do not show the error: for a share of 0
-            or 1, and if no chain changes the cell.
+            is 0 for clamped cells. It is nan if the draws do not reveal the error, that is for a
+            share of 0 or 1, and if no chain changes the cell.
         r_hat: a dict by variable of the split R-hat of each value's indicator; nan for shares of 0
             and 1, infinite if no chain changes the cell but the chains differ.
         converged: whether the diagnostics of the draws found nothing.

@@ -11,8 +11,6 @@ from ._words import RESERVED
 if TYPE_CHECKING:
     from ._format import format_source as format_source
 
-__all__ = ["KEYWORDS", "RESERVED", "format_source", "old_forms", "parse", "parse_with_errors", "read_source", "tree"]
-
 
 def __getattr__(name: str) -> object:
     """Return the formatter, which is loaded at its first use.

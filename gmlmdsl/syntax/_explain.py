@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
-from ._advice import advice
+from ._axes import ARRAYS, CELLS
 from ._bare_blocks import bare_block, no_weight
 from ._braces import unclosed_brace
 from ._fault import Fault, opens_statement
-from ._hints import hinted_words, openers
-from ._lex import CLOSING, MAX_DEPTH, OPENING, short
+from ._habits import is_arrow, is_drawn
+from ._lex import CLOSING, MAX_DEPTH, OPENING, Token, short
 from ._repair import COMPARISONS, MISSING, slip_at
-from ._words import FILE_WORDS, LEVELS, MASK_WORDS, MODEL_WORDS, RESERVED, SAMPLER_WORDS, STATEMENT_WORDS
+from ._words import FILE_WORDS, LEVELS, MASK_WORDS, MODEL_WORDS, RESERVED, SAMPLER_WORDS, STATEMENT_WORDS, hinted_words, hints, openers
 
 CONDITION = "a condition stands behind a loop, `factor h[i] * x[i] for i in site if i > 2`, or in a term, `if c then a else b`"
 
@@ -81,6 +81,8 @@ BETWEEN = {
 }
 
 Faults = dict[int, Diagnostic]
+# words before a parenthesis that groups an expression
+REACHING = ("if", "in", "and", "or", "not", "then", "else")
 
 
 def explain(fault: Fault, faults: Faults) -> Diagnostic:
@@ -460,3 +462,123 @@ RULES: tuple[Callable[[Fault, Faults], Diagnostic | None], ...] = (
     _misplaced,
     _bracket,
 )
+
+
+def advice(fault: Fault) -> str:
+    """Return advice for a statement that cannot be parsed, or an empty text if there is none."""
+    first, token, before = fault.tokens[fault.start], fault.token, fault.previous.text if fault.previous else ""
+    after = fault.tokens[min(fault.at + 1, len(fault.tokens) - 1)]
+    known = _advice_of_front(fault) or openers().get((first.text, fault.level), "") or openers().get((first.text, ""), "")
+    if known and fault.alone and (fault.at <= fault.start + 2 or fault.tokens[fault.start + 1].text == "["):
+        return known
+    if first.text in ARRAYS and token.text == "in" and fault.at == fault.start + 2:
+        return f"a type follows `:`, as in `{first.text} {before or 'x'} : {'spin' if first.text in CELLS else 'real'}`"
+    if is_arrow(token, after) and fault.level == "model_statement":
+        return "nothing is assigned: a name for an expression is given with `let name = ..`, and a distribution with `name ~ ..`"
+    if first.text == "sampler" and (before, "sampler_statement") in openers():
+        return openers()[before, "sampler_statement"]
+    return told_by_reading(fault)
+
+
+def _advice_of_front(fault: Fault) -> str:
+    """Return advice for a loop in front of a declaration."""
+    if fault.token.text != "for" or fault.at != fault.start or fault.level != "model_statement":
+        return ""
+    tokens = fault.tokens[fault.start :]
+    end = next((k for k, t in enumerate(tokens) if t.text in ("}", "") or (k > 3 and t.text in STATEMENT_WORDS)), 0)
+    return f"an array is declared with its axes, without a loop: `{tokens[end].text} x[i in site] ..`" if tokens[end].text in ARRAYS else ""
+
+
+def told_by_reading(fault: Fault) -> str:
+    """Return the help of the first entry whose keys all match, or ""."""
+    seen = _seen(fault)
+    found = next((e for e in hints()["reading"] if all(_holds(key, e[key], seen) for key in e if key != "help")), None)
+    return _of_parentheses(fault) or ("" if found is None else found["help"].format_map(seen))
+
+
+def _holds(key: str, wanted: object, seen: Mapping[str, object]) -> bool:
+    """Whether a key of an entry is met; `not_token` is met where `token` would not be."""
+    return not _is_met(wanted, seen[key.removeprefix("not_")]) if key.startswith("not_") else _is_met(wanted, seen[key])
+
+
+def _is_met(wanted: object, seen: object) -> bool:
+    if isinstance(seen, frozenset):
+        return isinstance(wanted, list) and not seen.isdisjoint(wanted)
+    return seen in wanted if isinstance(wanted, list) else seen == wanted
+
+
+def _seen(fault: Fault) -> Mapping[str, object]:
+    """Return the tokens around the unexpected one, by the keys of the table."""
+    tokens, at, start, token = fault.tokens, fault.at, fault.start, fault.token
+    texts = [t.text for t in tokens[start : at + 1]]
+    behind = [t.text for t in tokens[at + 1 : at + 4]]
+    after = tokens[min(at + 1, len(tokens) - 1)]
+    opener = inner_bracket(fault)
+    named = [t.text for t in tokens[start : at + 4]]
+    return {
+        "level": fault.level,
+        "first": texts[0],
+        "first_kind": _kind(tokens[start]),
+        "second": tokens[min(start + 1, len(tokens) - 1)].text,
+        "token": texts[-1],
+        "token_begins": token.text[:1],
+        "two_letters": fault.source.text[token.start : token.start + 2],
+        "kind": _kind(token),
+        "kind_any": bool(token.terminals),
+        "before": tokens[at - 1].text if at else "",
+        "before_begins": tokens[at - 1].text.lower()[:3] if at else "",
+        "before_kind": _kind(tokens[at - 1]) if at else "",
+        "before_that": tokens[at - 2].text if at > 1 else "",
+        "after": "".join(behind[:1]),
+        "after_kind": _kind(after),
+        "after_that": "".join(behind[1:2]),
+        "soon": frozenset(behind),
+        "has": frozenset(texts[:-1]),
+        "place": at - start,
+        "expects": fault.expected,
+        "inside": "" if opener is None else tokens[opener - 1].text,
+        "inside_at": -1 if opener is None else opener - start,
+        "open": frozenset(tokens[k].text for k in fault.open_brackets() if k > start),
+        "depth": len(fault.open_brackets()),
+        "written": " ".join(texts[:-1]),
+        "touches": bool(at) and tokens[at - 1].end == token.start,
+        "opens_line": token.opens_line,
+        "ends_line": token.opens_line or not token.text,
+        "says_in": _says_in(fault),
+        "has_dots": token.text.count("..") == 1,
+        "has_if_line": any(t.text == "if" and t.opens_line for t in tokens[start:at]),
+        "is_density": any(name.endswith(("_lpmf", "_lpdf", "_logpmf", "_logpdf")) for name in named),
+        "is_drawn": is_drawn(fault),
+    }
+
+
+def _kind(token: Token) -> str:
+    return next((kind for kind in ("NAME", "NUMBER") if kind in token.terminals), "")
+
+
+def _says_in(fault: Fault) -> bool:
+    """Whether an `in` follows on this line: `var x[i, j in G.edges]` names a pair."""
+    rest = fault.tokens[fault.at :]
+    end = next((k for k, t in enumerate(rest) if t.opens_line or t.text in ("]", "")), len(rest))
+    return any(t.text == "in" for t in rest[:end])
+
+
+def inner_bracket(fault: Fault) -> int | None:
+    """Return the number of the innermost open bracket of the statement, or None."""
+    opened = [k for k in fault.open_brackets() if k >= fault.start]
+    return opened[-1] if opened else None
+
+
+def _of_parentheses(fault: Fault) -> str:
+    """Return the help for a comma in parentheses that contain one expression, or ""."""
+    tokens, k = fault.tokens, inner_bracket(fault)
+    if fault.token.text != "," or not k or tokens[k].text != "(" or k == fault.start:
+        return ""
+    before = tokens[k - 1]
+    if before.text == "[" or ("NAME" in before.terminals and before.text not in REACHING):
+        return ""
+    if tokens[fault.start].text == "graph":
+        return "`wrap` is `true` or `false` for all axes alike" if tokens[k - 2].text == "wrap" else ""
+    if {")", "in"} <= {t.text for t in tokens[fault.at : fault.at + 4]}:
+        return "edges are looped over, `.. for (i, j) in G.edges`, and neighbours, `for j in G.neighbours(i)`"
+    return "parentheses hold one expression; a list is written `[a, b]`" if "+" in fault.expected else ""

@@ -1,6 +1,6 @@
 """Mend syntax of Stan, NumPyro, R and Python.
 
-Each public function returns an edit, or None if the statement has another fault. `_advice.py` gives
+Each public function returns an edit, or None if the statement has another fault. `_explain.py` gives
 advice if no edit certainly mends it. `hints.toml` contains single signs (`&&`, `**`, `:=`), and
 words that begin statements in other languages.
 """
@@ -13,10 +13,9 @@ from .._diagnostics import Diagnostic, Fix, Span
 from ._axes import ARRAYS, AXES, CELLS, a_name, declared_names
 from ._bodies import behind_a_name, body_without_braces, name_left_out
 from ._fault import Edit, Fault
-from ._hints import hinted_words, openers
 from ._lex import CLOSING, OPENING, Token, closing, short
 from ._notations import COMPARISONS, SIZED, sized_axes
-from ._words import SAMPLER_WORDS, STATEMENT_WORDS
+from ._words import SAMPLER_WORDS, STATEMENT_WORDS, hinted_words, openers
 
 Faults = dict[int, Diagnostic]
 TYPES = {"spin": "spin", "bit": "bit", "bool": "bit", "boolean": "bit", "real": "real", "positive": "positive", "int": "int"}

@@ -12,12 +12,11 @@ from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
 from ._fault import Edit, Fault, opens_statement
 from ._front_loops import loop_in_front
 from ._habits import MENDS, is_drawn, named_term
-from ._hints import slips
 from ._lex import CLOSING, OPENING, QUOTES, Token, closing, short
 from ._loops import LOOPS
 from ._map_notations import MAPS, loop_in_a_list
 from ._notations import NOTATIONS, depth_of, text_of
-from ._words import LEVELS
+from ._words import LEVELS, slips
 
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 # These words and operators carry no information of their own. If only one of them is missing, it

@@ -17,6 +17,7 @@ from ._decoding_gap import DecodingCurve as DecodingCurve
 from ._decoding_gap import DecodingGap as DecodingGap
 from ._decoding_gap import decoding_curve as decoding_curve
 from ._decoding_gap import decoding_gap as decoding_gap
+from ._decoding_gap import product_gap as product_gap
 from ._estimation import Information as Information
 from ._estimation import asymptotic_covariance as asymptotic_covariance
 from ._estimation import fisher_information as fisher_information
@@ -47,7 +48,6 @@ from ._networks import consistency_gap as consistency_gap
 from ._networks import step_gap as step_gap
 from ._output_law import OutputLaw as OutputLaw
 from ._output_law import output_law as output_law
-from ._product_gap import product_gap as product_gap
 from ._quantity import Quantity as Quantity
 from ._suggest import MaskSuggestions as MaskSuggestions
 from ._suggest import suggest_masks as suggest_masks

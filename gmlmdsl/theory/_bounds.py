@@ -110,22 +110,22 @@ class GeneralizationBound:
 
     @property
     def B(self) -> float:
-        """B, inf if it overflows."""
+        """The bound B of the module docstring; inf if it overflows."""
         return _exp(self.log_B)
 
     @property
     def C_prime(self) -> float:
-        """C', inf if it overflows."""
+        """The factor C' of the module docstring; inf if it overflows."""
         return _exp(self.log_C)
 
     @property
     def beta(self) -> float:
-        """beta, 0 if it underflows."""
+        """The constant beta of the module docstring; 0 if it underflows."""
         return math.exp(self.log_beta)
 
     @property
     def C_eps(self) -> float:
-        """C_eps, inf if it overflows."""
+        """The covering number C_eps of the module docstring; inf if it overflows."""
         return _exp(self.log_cover)
 
     def __repr__(self) -> str:
@@ -202,8 +202,8 @@ def generalization_bound(
     Raises:
         GmlmError: E712 for a model that is not affine in its parameters; E702 for a mask that
             mentions a parameter; E703 for a mask that uses a latent; E507 for arguments out of
-            bounds; E601 or E602 if the loss, the entropy or C_AT must be computed by an enumeration
-            that is too large, in which case they can be passed.
+            bounds; E601 or E602 if the loss, the entropy or C_AT need an enumeration that is too
+            large; they can be passed instead.
 
     Reference: Li et al. 2024, Theorem 4; Proposition 6 for the excess.
     """
@@ -216,7 +216,7 @@ def generalization_bound(
     law = bound_mask(lowered, lowered_mask)
     region = box_around(lowered.graph, params, box)
     needed = empirical_loss is None or (excess and entropy is None)
-    whole = tensorization is None and _is_everything(lowered.graph.is_observed, law, lowered.graph.n_cells)
+    whole = tensorization is None and _is_everything(lowered.graph.is_observed, law)
     enumerated = needed or (tensorization is None and not whole) or law.is_adaptive
     dynamics = dynamics_of(model, params, mask, what, given)[1] if enumerated else None
     constants = box_constants(lowered, law, region, what, dynamics)
@@ -272,7 +272,7 @@ def _fitting_mask(model: JointModel, mask: str | None) -> tuple[str, AbstractMas
     return name, lowered
 
 
-def _is_everything(observed: Array, mask: AbstractMask, n_cells: int) -> bool:
+def _is_everything(observed: Array, mask: AbstractMask) -> bool:
     """Return whether the only block contains all cells of the data."""
     if mask.support_size > 1:
         return False

@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from .. import derive
 from .._diagnostics import GmlmError, fail
 from .._types import Given
 from ..data import bound_mask, verified_seed
-from ..evaluate import mean_block_size, verify_latents
-from ..graph import joint_count
+from ..derive import bounded_jit
+from ..evaluate import Objective, draw_masks, make_loss, masks_per_row, mean_block_size, verify_latents
+from ..graph import Lowered, joint_count
 from ..masks import AbstractMask
 from ..model import Fit
+from ..program import ir
 from ._block_dynamics import BlockDynamics, block_dynamics
 from ._chains import MOST_DENSE
 from ._configurations import MOST_STATES, Configurations, configurations, verify_count
-from ._costs import gradient_cost, step_cost
 from ._estimation import Information, information_matrices, verify_interior
-from ._mask_report import MaskReport
-from ._monte_carlo import LEAST_DRAWS, DrawnRows, SampledInformation, draw_rows, row_scores, sampled_information
+from ._mask_report import MaskReport, recommendation
+from ._monte_carlo import LEAST_DRAWS, DrawnRows, SampledInformation, draw_rows, objective_over, row_scores, sampled_information
 from ._quantity import Quantity
-from ._recommend import recommendation
 from ._reversible import PRODUCTS, constant_kind, reversible_gap
 
 if TYPE_CHECKING:
     import pandas as pd
+    from jaxtyping import PyTree
 
     from ..model import Model, Params
 
@@ -52,6 +56,10 @@ COLUMNS = {
     "us/step": "microseconds of a step of one chain, of 64 side by side, measured here",
     "per second": "efficiency per second of a default fit: 1 / (variance * time of a gradient), the best is 1",
 }
+CHAINS = 64
+STEPS = 16  # steps between readings of the clock
+REPEATS = 7
+LEAST = 0.02  # shortest duration of one repeat, in seconds
 
 
 @dataclass(frozen=True)
@@ -235,7 +243,7 @@ def comparison_of(model: Model, params: Params, names: Sequence[str], source: st
         found = [_sampled_report(model, rows, scores, name, means.seed, source) for name in names]
         words = f"Estimates with standard errors, from {rows.words}; a Poincare constant is bounded from below by the worst direction."
     if means.measure:
-        found = [_with_costs(model, report, rows, params, source) for report in found]
+        found = [_with_costs(model, report, rows, source) for report in found]
         words += " Times measured here: a gradient over 1000 rows, a step of one of 64 chains."
     words += f" Variances are summed over parameters and divided by maximum likelihood's sum. From {source}."
     return MaskComparison(tuple(found), recommendation(found), words, source)
@@ -384,7 +392,7 @@ def _some_rows(space: Configurations) -> DrawnRows:
     return DrawnRows(space.lowered, dict(space.params), space.codes[:, chosen], 1, "")
 
 
-def _with_costs(model: Model, report: MaskReport, rows: DrawnRows, params: Params, source: str) -> MaskReport:
+def _with_costs(model: Model, report: MaskReport, rows: DrawnRows, source: str) -> MaskReport:
     """Return the report with measured costs.
 
     Costs are left out if rows lack latents, and the cost of a step is left out if no kernel is
@@ -399,3 +407,74 @@ def _with_costs(model: Model, report: MaskReport, rows: DrawnRows, params: Param
     except GmlmError:
         step = None
     return replace(report, gradient=gradient, step=step)
+
+
+def gradient_cost(lowered: Lowered, mask: AbstractMask, params: Mapping[str, jax.Array], codes: Array, source: str) -> Quantity:
+    """Return the milliseconds of one gradient over 1000 rows, as `fit` computes it.
+
+    The loss averages over every mask if `fit` does so, and otherwise uses one mask drawn for each
+    row.
+
+    Args:
+        lowered: the model, with its given data.
+        mask: the mask.
+        params: parameters.
+        codes: rows, shape (cells, rows), repeated up to 1000.
+        source: the user's call.
+    """
+    host = lowered.graph
+    with jax.enable_x64(True):
+        rows = codes[:, np.arange(ROWS) % codes.shape[1]]
+        count = masks_per_row(mask, None)
+        loss = make_loss(host, derive.graph_arrays(host), mask, count)
+        masks = None if count is None else np.asarray(draw_masks(host, mask, jnp.asarray(rows), count, jax.random.key(0)))
+        objective = objective_over(host, loss, rows, dict(params), masks)
+        return _measured(lambda: _gradient(objective, dict(params)), 1e3, source)
+
+
+@bounded_jit
+def _gradient(objective: Objective, params: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    return jax.grad(lambda p: objective.at(p))(params)
+
+
+def step_cost(lowered: Lowered, mask: ir.Mask, params: Mapping[str, jax.Array], codes: Array, source: str) -> Quantity:
+    """Return the microseconds of one update `K ~ mask` of one chain, of 64 chains in parallel.
+
+    Args:
+        lowered: the model, with its given data.
+        mask: the checked mask.
+        params: parameters.
+        codes: possible configurations, shape (cells, rows), with latents; the chains start at them.
+        source: the user's call.
+    """
+    planned = derive.build(lowered, ir.RandomUpdate(mask.span, mask, "", False))
+    device = derive.graph_arrays(lowered.graph)
+    target = derive.Target(device, {k: jnp.asarray(v, derive.float_type()) for k, v in params.items()}, None)
+    keys = jax.random.split(jax.random.key(0), CHAINS)
+    state = planned.kernel.init(jnp.asarray(codes[:, np.arange(CHAINS) % codes.shape[1]], jnp.int32))
+    return _measured(lambda: _steps(planned.kernel, target, keys, state), 1e6 / (STEPS * CHAINS), source)
+
+
+@bounded_jit
+def _steps(kernel: derive.AbstractKernel, target: derive.Target, keys: jax.Array, state: derive.State) -> derive.State:
+    ready = kernel.prepared(target)
+    return jax.lax.fori_loop(0, STEPS, lambda t, s: ready.step(target, derive.fold(keys, t), s)[0], state)
+
+
+def _measured(call: Callable[[], PyTree], unit: float, source: str) -> Quantity:
+    """Return the median time of a compiled call, with the standard error of the mean over repeats.
+
+    `unit` is the number of units of the result in a second.
+    """
+    jax.block_until_ready(call())
+    started = time.perf_counter()
+    jax.block_until_ready(call())
+    times = max(1, int(np.ceil(LEAST / max(time.perf_counter() - started, 1e-7))))
+    found = []
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        for _ in range(times):
+            out = call()
+        jax.block_until_ready(out)
+        found.append((time.perf_counter() - started) / times * unit)
+    return Quantity(float(np.median(found)), "measured", source, float(np.std(found, ddof=1) / np.sqrt(REPEATS)))

@@ -20,6 +20,7 @@ from ..data import bound_once
 from ..evaluate import known_params
 from ..graph import verify_is_model
 from ..program import ir, is_decoder, is_function
+from ._block_dynamics import BlockDynamics, dynamics_of
 from ._configurations import verify_model
 from ._decoded_law import call_of, decoded_law, truth_table
 from ._decoder_law import decoder_law
@@ -28,7 +29,7 @@ from ._quantity import Quantity
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
-    from ..model import Model
+    from ..model import JointModel, Model, Params
 
 Array = np.ndarray
 
@@ -134,9 +135,9 @@ class DecodingCurve:
 
     Attributes:
         table: one row for each sampler and number of passes. Its columns are `sampler`, `passes`,
-            `kl` (truth to decoder, nats), its parts `decoder` and `network`, `total_variation`,
-            `possible` (the fraction of draws that satisfy the truth's `require`, and so are
-            possible under the truth), and `kind`.
+            `kl` (from the truth to the decoder, in nats), its parts `decoder` and `network`,
+            `total_variation`, `possible` and `kind`. `possible` is the fraction of draws that
+            satisfy the `require` of the truth.
     """
 
     table: pd.DataFrame = field(repr=False)
@@ -238,3 +239,42 @@ def _with_steps(sampler: ir.Sampler, steps: int) -> tuple[ir.Sampler, int]:
     start = ir.start_of(sampler.body)
     body = changed if start is None else tuple(replace(k, call=changed) if k is start else k for k in sampler.body)  # type: ignore[union-attr]
     return replace(sampler, body=body), 0
+
+
+def product_gap(model: JointModel, params: Params, mask: str | None = None, *, given: Given | None = None) -> Quantity:
+    """Return the divergence of a block's conditional from the product of its marginals, exactly.
+
+    It is E KL(p(x_K | x_-K[, K]), the product over K of its single-cell marginals), in nats. The
+    expectation is over x ~ p and K ~ p(K | x). It is 0 if no block's cells depend on one another
+    given the rest. No decoder whose step is a product over cells is closer on average to the
+    block's conditional.
+
+    Args:
+        model: the model; latents are summed out.
+        params: parameters.
+        mask: the mask's name.
+        given: one row of data of given variables.
+
+    Raises:
+        GmlmError: E601, E602 if the enumeration is too large.
+
+    Reference: Li et al. 2024, Proposition 3.
+    """
+    name, dynamics = dynamics_of(model, params, mask, "the product gap", given)
+    return Quantity(product_gap_of(dynamics), "exact", f"product_gap({model.name}, mask={name!r})")
+
+
+def product_gap_of(dynamics: BlockDynamics) -> float:
+    """Return the product gap of block dynamics."""
+    total = 0.0
+    for block in dynamics:
+        if len(block.axes) > 1:
+            weight = dynamics.space.p * block.chance
+            joint = block.conditional
+            alive = (joint > 0) & (weight > 0)
+            ratio = np.log(np.where(alive, joint, 1.0))
+            for axis in block.axes:
+                others = tuple(a for a in block.axes if a != axis)
+                ratio = ratio - np.log(np.where(alive, joint.sum(axis=others, keepdims=True), 1.0))
+            total += float((weight * np.where(alive, ratio, 0.0)).sum())
+    return max(total, 0.0)

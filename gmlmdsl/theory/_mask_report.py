@@ -1,14 +1,17 @@
-"""The properties of one mask in a comparison of masks."""
+"""The properties of the masks of a comparison, and recommendations in words."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from .._diagnostics import listed
 from ._quantity import Quantity
 
 Array = np.ndarray
+CLOSE = 1.05  # ratio of variances below which masks are ranked by cost
 
 
 @dataclass(frozen=True)
@@ -56,3 +59,77 @@ class MaskReport:
         It has no unit.
         """
         return float("nan") if self.gradient is None else 1 / (self.variance * float(self.gradient))
+
+
+def recommendation(reports: Sequence[MaskReport]) -> str:
+    """Return the recommendation, a line for each use."""
+    blind = [r for r in reports if r.unseen]
+    useful = [r for r in reports if np.isfinite(r.variance)]
+    out = [_blind(r) for r in blind]
+    if not useful:
+        out.append("None of these masks determines all parameters: add blocks that reach the cells of their factors.")
+        return "\n".join(t for t in (*out, _for_sampling(reports)) if t)
+    out.append(_for_fit(useful))
+    out.append(_for_one_mask(useful))
+    out.append(_for_sampling(reports))
+    return "\n".join(t for t in out if t)
+
+
+def _blind(r: MaskReport) -> str:
+    return f"`{r.name}` cannot fit {listed(list(r.unseen[:3]))}{' and others' * (len(r.unseen) > 3)}: it does not see all of them."
+
+
+def _regime(r: MaskReport) -> str:
+    return "averaged over all its masks" if r.averages else "one mask drawn for each row, for it has more than 4096"
+
+
+def _for_fit(useful: Sequence[MaskReport]) -> str:
+    least = min(r.variance for r in useful)
+    close = [r for r in useful if r.variance <= CLOSE * least]
+    timed = [r for r in useful if np.isfinite(r.per_second)]
+    if not timed:
+        best = min(close, key=lambda r: r.mean_size)
+        return f"For `fit` as it runs by default: `{best.name}`, {_regime(best)}; {_times(best.variance)}."
+    cheap = max([r for r in close if r in timed] or timed, key=lambda r: r.per_second)
+    fast = max(timed, key=lambda r: r.per_second)
+    text = f"For `fit` as it runs by default: `{cheap.name}`, {_regime(cheap)}; {_times(cheap.variance)}"
+    text += f", {float(cheap.gradient or 0):.3g} ms a gradient"
+    others = [r.name for r in close if r is not cheap]
+    if others:
+        text += f" ({listed(others)}: within {100 * (CLOSE - 1):.0f} % of it in variance, and dearer)"
+    if fast is not cheap and fast.per_second > 1.5 * cheap.per_second:
+        text += f". Where time counts more than rows: `{fast.name}`, {_times(fast.variance)} at {float(fast.gradient or 0):.3g} ms"
+    return text + "."
+
+
+def _times(variance: float) -> str:
+    if variance < 1.005:
+        return "as good as maximum likelihood"
+    return f"its variance is {variance:.3g} times maximum likelihood's"
+
+
+def _for_one_mask(useful: Sequence[MaskReport]) -> str:
+    if len(useful) < 2:
+        return ""
+    best, worst = (f(useful, key=lambda r: float(r.variance_one)) for f in (min, max))
+    ratio = float(worst.variance_one) / float(best.variance_one)
+    if ratio < CLOSE:
+        return ""
+    return f"With one mask drawn for each row (minibatches, `n_masks=1`): `{best.name}`; `{worst.name}` needs {ratio:.3g} times the rows."
+
+
+def _for_sampling(reports: Sequence[MaskReport]) -> str:
+    """Return the recommendation for sampling.
+
+    The criterion is the relaxation time multiplied by the cost of a step.
+    """
+    moving = [r for r in reports if r.step is not None and r.poincare.kind == "exact" and np.isfinite(float(r.poincare))]
+    stuck = [r.name for r in reports if np.isinf(float(r.poincare)) and r.poincare.kind == "exact"]
+    out = [f"The chain of {listed(stuck)} never reaches all of the support."] if stuck else []
+    if moving:
+        best = min(moving, key=lambda r: float(r.poincare) * float(r.step or 0))
+        time = float(best.poincare) * float(best.step or 0)
+        steps = f"{float(best.poincare):.3g}"
+        steps += " step" if steps == "1" else " steps"
+        out.append(f"For sampling: `{best.name}`, a relaxation time of {steps} or {time:.3g} us of one chain.")
+    return " ".join(out)

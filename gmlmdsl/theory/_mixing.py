@@ -380,9 +380,10 @@ def divergence(
 ) -> Array:
     """Return the divergence of a chain from its stationary distribution pi after 0, .., `steps` steps.
 
-    With q the distribution after a step, it is the sum of (q - pi)^2 / pi or of q log(q / pi). For
-    the block dynamics of a mask each step multiplies chi-square by at most (1 - 1 / C)^2, with the
-    Poincare constant C, and KL by at most 1 - 1 / C_AT, with the constant of entropy tensorization.
+    With q the distribution after a step, it is the sum of (q - pi)^2 / pi or of q log(q / pi). Each
+    step of the block dynamics of a mask multiplies chi-square by at most (1 - 1 / C)^2, and KL by
+    at most 1 - 1 / C_AT. C is the Poincare constant, and C_AT is the constant of entropy
+    tensorization.
 
     Args:
         model: the model; a sampler's state includes the latents.

@@ -58,8 +58,7 @@ from .._diagnostics import fail, is_whole_number
 from .._types import Given, Place
 from ..graph import FactorGraph
 from ..masks import AbstractMask, chance_among
-from ._cliques import Clique, clique_of, strongest_clique
-from ._ising import ising
+from ._cliques import Clique, clique_of, ising, strongest_clique
 from ._quantity import Quantity
 
 if TYPE_CHECKING:

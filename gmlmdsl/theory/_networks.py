@@ -53,8 +53,8 @@ def consistency_gap(
         An estimate between 0 and 1. Its standard error treats rows and pairs as independent.
 
     Raises:
-        GmlmError: E743 for a model with a joint distribution or of one cell, E504 for rows with
-            missing cells, E601 if more than 2^20 passes of the network are needed.
+        GmlmError: E743 for a model with a joint distribution or of one cell. E504 for rows with
+            missing cells. E601 if more than 2^20 passes of the network are needed.
 
     Reference: Heckerman et al. 2000, "Dependency networks", on conditionals that are learnt
     separately.

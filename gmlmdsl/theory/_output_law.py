@@ -88,11 +88,11 @@ def output_law(
 
     For `refinement` and its presets every pass is enumerated, for a network or for the exact
     conditionals of a joint distribution. The hypotheses are rows with their open cells and the
-    confidence of earlier passes in each cell. They are split by each draw of tokens, of values that
-    open cells show, of cells that settle, of the schedule's mask and of cells that are opened.
-    Among candidates the best score wins. Updates that follow a decode are applied as a matrix.
-    Numbers that differ by rounding only, such as two equal confidences, may be ordered differently
-    by a draw in single precision.
+    confidence of earlier passes in each cell. They are split by each random choice: tokens, values
+    that open cells show, cells that settle, the schedule's mask, and cells that are opened. Among
+    candidates the best score wins. Updates that follow a decode are applied as a matrix. Numbers
+    that differ by rounding only, such as two equal confidences, may be ordered differently by a
+    draw in single precision.
 
     Args:
         model: a model with one `var`.

@@ -30,11 +30,9 @@ from ..derive import NetworkLoss, Spread, bounded_jit, fetched, of_all, on_devic
 from ..files import alone, asked_to_end
 from ..fit import Training, accumulated, default_optimizer, learning_rate_at, measured_every, save_points, saved_every
 from ._batches import Batch, Batches
-from ._checkpoints import Checkpoints
+from ._checkpoints import Checkpoints, run_identity
 from ._penalty import Penalty, parameter_norms, penalty_of, verified_penalty
-from ._run_identity import run_identity
-from ._training_bar import TrainingBar
-from ._training_log import TrainingLog
+from ._training_log import TrainingBar, TrainingLog
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree

@@ -21,6 +21,7 @@ from ._distill import Distilled as Distilled
 from ._distill import distill as distill
 from ._evaluate import Evaluation as Evaluation
 from ._evaluate import evaluate as evaluate
+from ._evaluate import score_columns as score_columns
 from ._job import TrainJob as TrainJob
 from ._job import train_translator as train_translator
 from ._kept_stages import file_hash as file_hash
@@ -36,7 +37,6 @@ from ._pipeline_stages import PipelineOptions as PipelineOptions
 from ._rerank import RERANKED as RERANKED
 from ._rerank import Reranked as Reranked
 from ._rerank import candidate_count as candidate_count
-from ._scoring import score_columns as score_columns
 from ._segments import lines_cut as lines_cut
 from ._shortlist import Shortlist as Shortlist
 from ._texts import Texts as Texts

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._compile import load_fit
 from .._diagnostics import GmlmError, fail
+from .._load_fit import load_fit
 from .._types import JsonObject
 from ..files import LONGEST, MANIFEST, ArchiveKind, as_path, opened, pack, read_json, unpack, write_whole
 from ..graph import versions

@@ -84,7 +84,7 @@ def _table(path: Path) -> list[Pair]:
 
 
 def _units(path: Path) -> list[Pair]:
-    """Return the pairs of a TMX file, without units that lack a language; of two variants of one, the first counts."""
+    """Return the pairs of a TMX file with both languages; the first of several variants counts."""
     first, units, found = "", [], {}
     with reading(path), opened_text(path) as file:
         try:

@@ -59,7 +59,7 @@ def alike(name: str, beams: dict[str, int | None]) -> list[str]:
 
 
 def timed(p: PipelineStages, names: Sequence[str], share: float) -> dict[str, float]:
-    """Return the estimated seconds of each sampler for the training text.
+    """Return the estimated time that each sampler takes for the training text, in seconds.
 
     The samplers are tried in order up to the first that takes at most `share` seconds.
     """

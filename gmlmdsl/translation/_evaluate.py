@@ -46,7 +46,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class FullPrecision:
-    """Translations in float32, beside those of a translator in fewer bits.
+    """Translations in float32, to compare with the translations of a translator in fewer bits.
 
     Attributes:
         scores: their scores.
@@ -224,7 +224,7 @@ def _in_full(
     target_language: str | None,
     options: JsonObject,
 ) -> FullPrecision | None:
-    """Return the same lines in float32 without a shortlist; None if the translator is such a one."""
+    """Return the lines in float32 without shortlist, or None if the translator is already such."""
     if translator.way == FLOAT32:
         return None
     started = time.perf_counter()
@@ -337,3 +337,23 @@ def _coverage(translator: Translator, sources: Sequence[str], references: Sequen
 
 def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def score_columns(found: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[Any]], list[str]]:
+    """Return headers, rows and signatures of a table of scores.
+
+    `found` contains the scores by name.
+    """
+    headers = list(dict.fromkeys(s["name"] for notes in found.values() for s in notes["scores"]))
+    rows = []
+    signatures: dict[str, None] = {}
+    for name, notes in found.items():
+        by_name = {s["name"]: s for s in notes["scores"]}
+        rows.append([name, *(_number(by_name, h) for h in headers)])
+        signatures |= dict.fromkeys(f"{s['name']}: {s['signature']}" for s in notes["scores"])
+    return headers, rows, list(signatures)
+
+
+def _number(by_name: Mapping[str, Any], name: str) -> Any:
+    value = by_name[name]["value"] if name in by_name else None
+    return float("nan") if value is None else float(value)

@@ -336,7 +336,7 @@ class PipelineStages:
 
     def translator(self, name: str) -> Translator:
         """Return a trained network with the current samplers of the program."""
-        from .._compile import load_fit
+        from .._load_fit import load_fit
 
         known = self.__dict__.setdefault("_translators", {})
         if name not in known:

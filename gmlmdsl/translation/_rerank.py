@@ -49,7 +49,7 @@ class Reranked(Translator):
         _verify(translator, teacher)
 
     def in_precision(self, precision: str) -> Reranked:
-        """Return the translator in another precision, without a shortlist, with the same teacher."""
+        """Return the translator in another precision, without shortlist, and with its teacher."""
         return Reranked(self.inner.in_precision(precision), self.teacher)
 
     def decode(self, source: Any, *, candidates: bool = False, **options: Any) -> Decoded:

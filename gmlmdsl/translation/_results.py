@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._compile import load_fit
+from .._load_fit import load_fit
 from .._types import JsonObject
 from ..files import write_whole
 from ..graph import versions

@@ -417,7 +417,7 @@ class Translator:
         return replace(plain, candidates=found.tokens, candidate_scores=found.score, **more)
 
     def _are_codes(self, source: object) -> bool:
-        """Return whether a source is as `Vocabulary.rows` returns it, so that nothing else need be verified."""
+        """Return whether a source is a result of `Vocabulary.rows`, which needs no further check."""
         if not (isinstance(source, np.ndarray) and source.dtype == np.int32 and source.shape[1:] == self.pair.cells[:1] and source.size):
             return False
         here = source >= 0

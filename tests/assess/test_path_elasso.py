@@ -10,8 +10,7 @@ from refusals import refused
 from scipy.special import expit
 
 import gmlmdsl as gm
-from gmlmdsl.assess._path_groups import edges_of
-from gmlmdsl.assess._path_runs import Runs
+from gmlmdsl.assess._path_runs import Runs, edges_of
 from gmlmdsl.data import bound_rows
 from gmlmdsl.fit import Evidence, FitOptions, standard_weights
 

@@ -49,7 +49,7 @@ def writer(request: pytest.FixtureRequest) -> tuple[Callable[[Path], object], st
 
 
 def test_formatting_and_fixing_keep_links_and_modes(tmp_path: Path):
-    from gmlmdsl.cli._fixes import fix_file
+    from gmlmdsl.cli._check_files import fix_file
 
     target, link = tmp_path / "a.gmlm", tmp_path / "b.gmlm"
     target.write_text("model m {\n  var x : bit\n  require x == 1 && x == 1\n}\n")

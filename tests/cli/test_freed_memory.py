@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gmlmdsl.cli import _freed_memory, _main
+from gmlmdsl.cli import _main
 
 FAULTS = """
 import resource, sys
@@ -26,7 +26,7 @@ for _ in range(10):
     program(x).block_until_ready()
 print(faults() - before)
 """
-KEPT = "from gmlmdsl.cli._freed_memory import keep_freed_memory; keep_freed_memory()"
+KEPT = "from gmlmdsl.cli._main import keep_freed_memory; keep_freed_memory()"
 
 
 @pytest.mark.slow
@@ -42,7 +42,7 @@ def test_pages_are_not_cleared_anew_at_each_call():
 
 def test_every_command_keeps_what_it_frees(monkeypatch: pytest.MonkeyPatch):
     asked = []
-    monkeypatch.setattr(_freed_memory, "keep_freed_memory", lambda: asked.append(True))
+    monkeypatch.setattr(_main, "keep_freed_memory", lambda: asked.append(True))
     monkeypatch.setattr(sys, "argv", ["gmlm", "--version"])
     assert _main._run(["--version"]) == 0
     assert asked == [True]

@@ -13,7 +13,7 @@ from oracle import _tabular as oracle
 from thinned import thinned
 
 import gmlmdsl as gm
-from gmlmdsl.evaluate._network_loss import mask_loss
+from gmlmdsl.evaluate._network_queries import mask_loss
 
 N, Q, SEED = 4, 3, 2
 MORE = """

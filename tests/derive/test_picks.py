@@ -13,7 +13,7 @@ from pick_laws import Given, law_of
 from thinned import thinned
 
 from gmlmdsl.data import picked
-from gmlmdsl.derive import _conditional, _picks
+from gmlmdsl.derive import _picks
 from gmlmdsl.derive._picks import FEW, LISTED, MOST_MASKED, levels_of
 from gmlmdsl.derive._random import Words, words
 
@@ -55,7 +55,7 @@ def test_every_value_has_its_probability(x64: bool, rtol: float, count: int) -> 
     with jax.enable_x64(x64):
         scores = scores_of(count, count)
         at = jnp.asarray(scores)[None, :, None]
-        pick = lambda g: _conditional.pick_value(jnp.broadcast_to(at, (1, count, count)), Given(g.fractions[:, None]))[0][0]  # noqa: E731
+        pick = lambda g: _picks.pick_value(jnp.broadcast_to(at, (1, count, count)), Given(g.fractions[:, None]))[0][0]  # noqa: E731
         agrees(law_of(pick, count, depth(count)), softmax(scores), rtol)
 
 
@@ -177,7 +177,7 @@ def test_draws_agree_with_their_law(count: int) -> None:
     @jax.jit
     def draws(keys):
         at = jnp.broadcast_to(jnp.asarray(scores)[None, :, None], (2000, count, 100))
-        return _conditional.pick_value(at, words(keys, (2000,), levels_of(count)))[0]
+        return _picks.pick_value(at, words(keys, (2000,), levels_of(count)))[0]
 
     counts = np.bincount(np.asarray(draws(keys)).ravel(), minlength=count)
     assert p_value(counts, softmax(scores.astype(float))) > 1e-4

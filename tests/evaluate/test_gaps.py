@@ -11,7 +11,7 @@ from real_data import real_file
 from thinned import thinned
 
 import gmlmdsl as gm
-import gmlmdsl.derive._listed_moments as moments
+import gmlmdsl.derive._listed as moments
 import gmlmdsl.evaluate._missing as missing_cells
 import gmlmdsl.plan._gaps as planned
 from gmlmdsl.derive import ListedRows, graph_arrays, listed_second_order

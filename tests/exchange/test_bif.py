@@ -15,7 +15,7 @@ from exchange_cases import ASIA, ODD, asia_joint
 
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import Source
-from gmlmdsl.exchange import _read_bif, limits
+from gmlmdsl.exchange import _bif, limits
 from gmlmdsl.exchange._network import BayesianNetwork
 from gmlmdsl.syntax import format_source
 
@@ -24,7 +24,7 @@ ROOT = "probability ( a ) { table 0.2, 0.8; }\n"
 
 
 def network(text: str) -> BayesianNetwork:
-    return _read_bif.read_bif(Source("a.bif", text))
+    return _bif.read_bif(Source("a.bif", text))
 
 
 def tables(found: BayesianNetwork) -> dict[tuple[str, ...], np.ndarray]:

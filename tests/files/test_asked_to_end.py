@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gmlmdsl.files._asked_to_end import ENDED, asked_to_end
+from gmlmdsl.files._saved_states import ENDED, asked_to_end
 
 
 @pytest.fixture(autouse=True)

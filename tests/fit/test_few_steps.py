@@ -15,8 +15,8 @@ import gmlmdsl as gm
 from gmlmdsl.data import encode
 from gmlmdsl.evaluate import (
     Objective,
-    _distinct,
     _metric,
+    _row_sizes,
     distinct_rows,
     metrics,
     one_mask_moments,
@@ -77,7 +77,7 @@ def test_distinct_rows_are_those_of_numpy():
 
 def test_rows_that_differ_stay_and_two_rows_of_one_key_do_not_meet(monkeypatch: pytest.MonkeyPatch):
     assert distinct_rows(np.arange(12).reshape(1, 12), np.ones(12)) is None
-    monkeypatch.setattr(_distinct, "_keys", lambda codes: np.zeros(codes.shape[1], np.uint64))
+    monkeypatch.setattr(_row_sizes, "_keys", lambda codes: np.zeros(codes.shape[1], np.uint64))
     assert distinct_rows(X.T, WEIGHTS) is None
 
 

@@ -12,8 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 import gmlmdsl as gm
 from gmlmdsl.assess import _path_runs
-from gmlmdsl.assess._path_groups import edges_of
-from gmlmdsl.assess._path_runs import Runs
+from gmlmdsl.assess._path_runs import Runs, edges_of
 from gmlmdsl.data import bound_rows
 from gmlmdsl.fit import Evidence, FitOptions, diagonal_metric, minimise_penalised, shear_at
 from gmlmdsl.fit._group_penalty import _owners

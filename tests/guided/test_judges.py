@@ -18,7 +18,7 @@ import gmlmdsl as gm
 from gmlmdsl._diagnostics import GmlmError
 from gmlmdsl.derive._prefix_oracle import PrefixOracle
 from gmlmdsl.guided import Setting, View, _loop
-from gmlmdsl.guided._pieces import Pieces
+from gmlmdsl.guided._loop import Pieces
 from gmlmdsl.sample import SamplingWarning
 
 RARE = """

@@ -21,7 +21,7 @@ from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.guided import Setting, View
-from gmlmdsl.guided._pieces import Pieces
+from gmlmdsl.guided._loop import Pieces
 
 PROMPTS: list[list[int]] = [[1], []]
 DRAWS = 3000

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from mutants import said_of
 
-from gmlmdsl.cli._fixes import apply_edits, sure_edits
+from gmlmdsl.cli._check_files import apply_edits, sure_edits
 from gmlmdsl.syntax._repair import is_one_slip
 
 MODEL = "model m {{\n  var x : bit\n  var s[i in range(2)] : spin\n  param h ~ normal(0, 1)\n  {}\n}}\n"
@@ -123,7 +123,7 @@ def test_one_slip_is_one_letter_or_two_exchanged() -> None:
 
 
 def test_the_examples_of_the_issue_stay_as_they_are(tmp_path: Path) -> None:
-    from gmlmdsl.cli._fixes import fix_file
+    from gmlmdsl.cli._check_files import fix_file
 
     for statement in ("x <- x", "e += h * x"):
         path = tmp_path / "p.gmlm"

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from gmlmdsl import GmlmError
 from gmlmdsl.report import _palette as palette
 from gmlmdsl.report import plot_centrality, plot_stability
-from gmlmdsl.report._centrality_picture import MEASURES
+from gmlmdsl.report._assessment_pictures import MEASURES
 
 
 def stable() -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pytest
 import gmlmdsl as gm
 from gmlmdsl.data import random_key
 from gmlmdsl.derive import graph_arrays
-from gmlmdsl.sample._walk import Walk
+from gmlmdsl.sample._starts import Walk
 
 SATISFIABILITY = """
 input n : int

@@ -19,7 +19,7 @@ from gmlmdsl import theory
 from gmlmdsl.syntax import format_source
 from gmlmdsl.theory import MaskReport, Quantity
 from gmlmdsl.theory._compare_masks import MaskComparison
-from gmlmdsl.theory._recommend import recommendation
+from gmlmdsl.theory._mask_report import recommendation
 
 GALLERY = Path(__file__).parents[2] / "examples" / "labs" / "gallery"
 COMPARED = {

@@ -13,8 +13,7 @@ from oracle import Oracle
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import Source
 from gmlmdsl.program import check_source
-from gmlmdsl.theory._cliques import _least_mode_gap, _mode_gap, strong_cliques
-from gmlmdsl.theory._ising import ising
+from gmlmdsl.theory._cliques import _least_mode_gap, _mode_gap, ising, strong_cliques
 from gmlmdsl.theory._modes import ModeSeparation, mode_separation
 
 Array = np.ndarray

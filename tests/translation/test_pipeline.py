@@ -21,7 +21,7 @@ from gmlmdsl.files import alone
 from gmlmdsl.program import check_file
 from gmlmdsl.report import translation_report
 from gmlmdsl.train._checkpoints import Checkpoints
-from gmlmdsl.train._training_bar import TrainingBar
+from gmlmdsl.train._training_log import TrainingBar
 from gmlmdsl.translation import (
     Pipeline,
     PipelineOptions,

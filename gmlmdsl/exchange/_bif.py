@@ -1,22 +1,18 @@
-"""Reader of the Bayesian Interchange Format, as the bnlearn repository and its kin write it."""
+"""Reader and writer of the Bayesian Interchange Format, as bnlearn writes it."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from .._diagnostics import GmlmError, Source, Span, did_you_mean, listed
-from ._network import (
-    BayesianNetwork,
-    Conditional,
-    FiniteVariable,
-    Rounding,
-    verified_network,
-    verify_size,
-)
+from ._names import one_word, written_row
+from ._network import BayesianNetwork, Conditional, FiniteVariable, Rounding, verified_network, verify_size
 from ._scan import Scanner, Token
 from .limits import MOST_NUMBERS, MOST_STATES
 
@@ -316,3 +312,33 @@ class _Reader:
         message = f"`{head.token.text}` lacks {int((~is_given).sum())} of {is_given.size} rows"
         help = f"write {row}, or `default` with the row of all others"
         return self.scan.fault(message, head.token, "rows are missing", help)
+
+
+def bif_text(network: BayesianNetwork) -> str:
+    """Return a network, whose names are words, as a BIF text."""
+    return "".join(f"{line}\n" for line in _lines(network))
+
+
+def _lines(network: BayesianNetwork) -> Iterator[str]:
+    yield f"network {one_word(network.name)} {{"
+    yield "}"
+    for v in network.variables:
+        yield f"variable {v.name} {{"
+        yield f"  type discrete [ {len(v.states)} ] {{ {', '.join(v.states)} }};"
+        yield "}"
+    for c in network.conditionals:
+        yield from _probability(network, c)
+
+
+def _probability(network: BayesianNetwork, c: Conditional) -> Iterator[str]:
+    parents = [network.variables[p] for p in c.parents]
+    given = f" | {', '.join(p.name for p in parents)}" * bool(parents)
+    yield f"probability ( {network.variables[c.child].name}{given} ) {{"
+    if not parents:
+        yield f"  table {', '.join(written_row(c.table))};"
+    else:
+        rows = c.table.reshape(-1, c.table.shape[-1])
+        states = itertools.product(*(p.states for p in parents))
+        for key, row in zip(states, rows, strict=True):
+            yield f"  ({', '.join(key)}) {', '.join(written_row(row))};"
+    yield "}"

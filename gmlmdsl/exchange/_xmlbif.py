@@ -1,18 +1,39 @@
-"""Reader of XMLBIF 0.3. No entity is expanded, and no file besides the given one is opened."""
+"""Reader and writer of XMLBIF 0.3. No entity is expanded, and no other file is opened."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
+from xml.sax.saxutils import escape
 
 import numpy as np
 
 from .._diagnostics import GmlmError, Source, Span, did_you_mean, fail, listed
+from ._names import written_row
 from ._network import BayesianNetwork, Conditional, FiniteVariable, Rounding, verified_network, verify_size
 from ._scan import NUMBER
 from .limits import MOST_DEPTH, MOST_STATES
 
 LAWS = ("DEFINITION", "PROBABILITY")  # The second is the name of version 0.2.
+HEAD = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE BIF [
+  <!ELEMENT BIF ( NETWORK )*>
+  <!ATTLIST BIF VERSION CDATA #REQUIRED>
+  <!ELEMENT NETWORK ( NAME, ( PROPERTY | VARIABLE | DEFINITION )* )>
+  <!ELEMENT NAME (#PCDATA)>
+  <!ELEMENT VARIABLE ( NAME, ( OUTCOME | PROPERTY )* )>
+  <!ATTLIST VARIABLE TYPE (nature|decision|utility) "nature">
+  <!ELEMENT OUTCOME (#PCDATA)>
+  <!ELEMENT DEFINITION ( FOR | GIVEN | TABLE | PROPERTY )*>
+  <!ELEMENT FOR (#PCDATA)>
+  <!ELEMENT GIVEN (#PCDATA)>
+  <!ELEMENT TABLE (#PCDATA)>
+  <!ELEMENT PROPERTY (#PCDATA)>
+]>
+<BIF VERSION="0.3">
+"""
 
 
 @dataclass
@@ -55,8 +76,8 @@ def read_xmlbif(source: Source) -> BayesianNetwork:
     """Return the network of an XMLBIF text.
 
     Raises:
-        GmlmError: E532 for a text that is not in the format or declares an entity, E533 for numbers
-            that are no probabilities, E535 for tables above the limit.
+        GmlmError: E532 for a text that is not in the format or declares an entity. E533 for numbers
+            that are not probabilities. E535 for tables above the limit.
     """
     root = _Builder(source).built()
     if root.tag.upper() != "BIF":
@@ -209,3 +230,26 @@ class _Builder:
 
     def _external(self, *_: object) -> int:
         raise fail("E532", "the file refers to another file", self._here, "an entity", help="no other file is read")
+
+
+def xmlbif_text(network: BayesianNetwork) -> str:
+    """Return a network as an XMLBIF text."""
+    return HEAD + "".join(f"{line}\n" for line in _lines(network))
+
+
+def _lines(network: BayesianNetwork) -> Iterator[str]:
+    yield "<NETWORK>"
+    yield f"<NAME>{escape(network.name)}</NAME>"
+    for v in network.variables:
+        yield '<VARIABLE TYPE="nature">'
+        yield f"  <NAME>{escape(v.name)}</NAME>"
+        yield from (f"  <OUTCOME>{escape(s)}</OUTCOME>" for s in v.states)
+        yield "</VARIABLE>"
+    for c in network.conditionals:
+        yield "<DEFINITION>"
+        yield f"  <FOR>{escape(network.variables[c.child].name)}</FOR>"
+        yield from (f"  <GIVEN>{escape(network.variables[p].name)}</GIVEN>" for p in c.parents)
+        yield f"  <TABLE>{' '.join(written_row(c.table))}</TABLE>"
+        yield "</DEFINITION>"
+    yield "</NETWORK>"
+    yield "</BIF>"

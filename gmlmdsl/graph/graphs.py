@@ -1,3 +1,0 @@
-"""Bound graphs."""
-
-from ._graph_arrays import GraphArrays as GraphArrays
