@@ -102,7 +102,7 @@ def test_a_full_disk_is_an_error_and_the_same_call_goes_on(kind: str, tmp_path: 
 
 
 @each
-def test_a_read_only_folder_is_an_error_before_any_work(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_read_only_folder_is_an_error(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     opened = os.open
 
     def refuses(path: Any, *more: Any, **how: Any) -> int:
