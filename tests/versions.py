@@ -1,7 +1,7 @@
 """Runs the tests under other versions of Python and of the packages that this one depends on.
 
 `python tests/versions.py` makes one environment for each line of `SETTINGS`, installs the package there as the line says, and runs
-the tests of `make check`; `--all` runs those of `make test`. Names of lines select some of them. `--pytest "-n 2"` passes options on.
+the tests of `make check`; `--all` runs those of `make test`. Names of lines select some of them. `--pytest="-n 2"` passes options on.
 It needs uv (`pip install uv`) and the versions of Python; `--folder` keeps the environments between runs.
 """
 
