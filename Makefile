@@ -9,7 +9,7 @@ OUT    ?= demo-report
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test doubles nightly examples coverage lint format goldens types bench gpu docs site playground figures clean
+.PHONY: help demo check test doubles nightly versions examples coverage lint format goldens types bench gpu docs site playground figures lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -41,6 +41,10 @@ doubles: $(VENV)/.test  ## the tests of `make test` under 64-bit types, `JAX_ENA
 
 nightly: $(VENV)/.test  ## all tests, the statistical ones among them, under one random hash seed; writes docs/nightly.md
 	$(BIN)/python tests/nightly_run.py --jobs $(JOBS)
+
+versions: $(VENV)/.test  ## the tests of `make check` under Python 3.11 with the lowest versions of all dependencies, 3.12 and 3.13; needs them
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/python tests/versions.py
 
 examples: $(VENV)/.test  ## run the documented examples but those of the night: processor time beside the kept figure
 	$(BIN)/python tests/documented_examples.py --jobs $(JOBS)
@@ -86,6 +90,11 @@ playground:  ## build a page that checks programs in a browser, build/playground
 
 figures: $(VENV)/.demo  ## draw the gallery's pictures and its tables of numbers (minutes)
 	$(BIN)/python examples/labs/gallery/build.py
+
+lock: $(VENV)/.test  ## write the lock of developers anew, tests/requirements.lock: the newest versions that fit, with hashes
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/python -m uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
+	  --extra test --extra demo --extra netcdf --extra docs --extra site pyproject.toml --output-file tests/requirements.lock
 
 clean:  ## remove what the other targets make
 	rm -rf $(VENV) build dist $(OUT) .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov

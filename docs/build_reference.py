@@ -35,6 +35,12 @@ NETWORK_FUNCTIONS = {
     "stutter_rate": "decode/_stutter.py",
     "drop_repeats": "decode/_stutter.py",
 }
+UPGRADE = DOCS / "how-to" / "upgrade.md"
+BEGIN_OLD = "<!-- deprecations: written by docs/build_reference.py -->\n"
+END_OLD = "<!-- end of deprecations -->"
+TESTED = DOCS / "explanation" / "how-it-is-tested.md"
+BEGIN_TARGETS = "<!-- targets: written by docs/build_reference.py -->\n"
+END_TARGETS = "<!-- end of targets -->"
 BEGIN = "<!-- forms: written by docs/build_reference.py -->\n"
 END = "<!-- end of forms -->"
 BEGIN_KEYWORDS = "<!-- keywords: written by docs/build_reference.py -->\n"
@@ -139,6 +145,27 @@ def errors_page(codes: dict[str, dict[str, str]]) -> str:
             if entry.get(key, "").strip():
                 lines += [title, "", "```text", entry[key].strip("\n"), "```", ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def upgrade_page(text: str, codes: dict[str, dict[str, str]]) -> str:
+    """The page with the codes of deprecated forms, each with the version that deprecated it and the first that may refuse it."""
+    rows = ["| code | reports | since | may be an error from |", "|---|---|---|---|"]
+    for code, entry in codes.items():
+        if "deprecated" in entry:
+            place = f"../reference/errors.md#{code.lower()}-{entry['slug']}"
+            rows.append(f"| [{code}]({place}) | {entry['title']} | {entry['deprecated']} | {entry['removed']} |")
+    return _between(text, BEGIN_OLD, END_OLD, rows)
+
+
+def tested_page(text: str) -> str:
+    """The page with the targets of `tests/targets.toml`."""
+    rows = ["| | property | target | state | last found | when | command |", "|---|---|---|---|---|---|---|"]
+    targets = tomllib.loads((DOCS.parent / "tests" / "targets.toml").read_text(encoding="utf-8"))["target"]
+    for number, t in enumerate(targets, 1):
+        when = "[last night](../nightly.md)" if t["when"] == "night" else t["when"]
+        commands = "; ".join(f"`{command}`" for command in t["command"].split("; "))
+        rows.append(f"| {number} | {t['property']} | {t['target']} | {t['state']} | {t['found']} | {when} | {commands} |")
+    return _between(text, BEGIN_TARGETS, END_TARGETS, rows)
 
 
 def _sentence(title: str) -> str:
@@ -287,6 +314,8 @@ def pages() -> dict[Path, str]:
         ERRORS: errors_page(codes),
         PYTHON: python_page(PYTHON.read_text(encoding="utf-8")),
         COMMANDS: commands_page(),
+        TESTED: tested_page(TESTED.read_text(encoding="utf-8")),
+        UPGRADE: upgrade_page(UPGRADE.read_text(encoding="utf-8"), codes),
     }
 
 

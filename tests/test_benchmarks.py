@@ -242,6 +242,17 @@ def test_figures_of_several_runs_are_one() -> None:
     assert (one.value, one.runs, one.notes, other) == (3.0, (1.0, 5.0, 3.0), "a note; goal: at most 2, not met", absent)
 
 
+def test_figures_stand_beside_those_of_another_version() -> None:
+    then = [
+        Figure("f1", "x", "fit", 1250.0, "s", (1.0, 2.0), "a note"),
+        Figure("f1", "y", "fit", None, "s"),
+        Figure("f2", "x", "fit", 1.0, "s"),
+    ]
+    page = "# Speed\n\n" + _table.markdown(_table.HEADINGS, _table.figure_rows(then))
+    here = [Figure("f1", "x", "fit", 2500.0, "s"), Figure("f1", "y", "fit", 1.0, "s"), Figure("f2", "x", "fit", 1.0, "M/s")]
+    assert _table.beside(here, page) == [("f1", "x", "fit", "1,250 s", "2,500 s", "2")]
+
+
 def random_potts(n: int, q: int) -> Potts:
     rng = np.random.default_rng(0)
     return Potts(rng.normal(size=(n, q)), rng.normal(size=(n * (n - 1) // 2, q, q)))

@@ -65,10 +65,39 @@ def test_every_page_is_linked_from_the_index():
     assert {p for p in PAGES if p.name != "index.md" and p.is_relative_to(DOCS)} <= listed  # `laboratories.md` links the others
 
 
-@pytest.mark.parametrize("page", ["language.md", "errors.md", "python.md", "command-line.md"])
+GENERATED = [
+    *(f"reference/{name}.md" for name in ("language", "errors", "python", "command-line")),
+    "explanation/how-it-is-tested.md",
+    "how-to/upgrade.md",
+]
+
+
+@pytest.mark.parametrize("page", GENERATED)
 def test_the_generated_reference_is_fresh(page):
-    fresh = {path.name: text for path, text in load_builder().pages().items()}
-    assert (DOCS / "reference" / page).read_text(encoding="utf-8") == fresh[page], "run: python docs/build_reference.py"
+    fresh = {name(path): text for path, text in load_builder().pages().items()}
+    assert (DOCS / page).read_text(encoding="utf-8") == fresh[page], "run: python docs/build_reference.py"
+
+
+def test_a_target_names_tests_that_exist():
+    targets = tomllib.loads((ROOT / "tests" / "targets.toml").read_text(encoding="utf-8"))["target"]
+    assert len(targets) == 16
+    for target in targets:
+        files = re.findall(r"tests/\S+\.py", target["command"])
+        assert files and all((ROOT / file).is_file() for file in files), target["command"]
+        assert target["state"] in ("met", "partly", "not run") and re.fullmatch(r"night|\d{4}-\d\d-\d\d", target["when"])
+
+
+def test_the_deprecations_are_those_of_the_code():
+    """The page has what `codes.toml` calls deprecated: every warning of an old form is, and Python's own warnings are not used."""
+    codes = tomllib.loads((ROOT / "gmlmdsl" / "codes.toml").read_text(encoding="utf-8"))
+    old = {c for c, entry in codes.items() if re.search("earlier version|another name now", entry["title"])}
+    assert old == {c for c, entry in codes.items() if {"deprecated", "removed"} & {*entry}} > set()
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    for entry in (codes[c] for c in old):
+        since, until, now = ([int(n) for n in text.split(".")[:2]] for text in (entry["deprecated"], entry["removed"], version))
+        assert since < until and since <= now < until, "a form that may go has gone, or its time is longer"
+    warned = [p for p in (ROOT / "gmlmdsl").rglob("*.py") if re.search(r"(Deprecation|Future)Warning", p.read_text(encoding="utf-8"))]
+    assert [p.name for p in warned] == ["_arviz.py"]  # which silences those of ArviZ
 
 
 def test_every_form_is_in_the_reference():

@@ -1,6 +1,7 @@
 """What is built is what runs: the wheel, also by way of the sdist, holds its data, and works away from the checkout."""
 
 import ast
+import json
 import re
 import shutil
 import subprocess
@@ -11,11 +12,14 @@ from importlib.metadata import packages_distributions
 
 import pytest
 from markdown_blocks import ROOT
+from packaging.requirements import Requirement
+from versions import SETTINGS
 
 from gmlmdsl.cli._examples import examples
 
 pytest.importorskip("hatchling")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PYTHONS = [c.rsplit(" ", 1)[1] for c in PROJECT["project"]["classifiers"] if "Python :: 3." in c]
 COPIED = ("docs", "examples", "gmlmdsl", "grammar", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "Makefile")
 PEERS = ("ctranslate2", "unbabel-comet")  # of no extra: what is compared with, and what is large
 DATA = (
@@ -193,6 +197,34 @@ def test_the_version_stands_in_one_place():
     version = PROJECT["project"]["version"]
     places = [p for p in ROOT.glob("gmlmdsl/**/*.py") if f'"{version}"' in p.read_text(encoding="utf-8")]
     assert places == []
+    assert json.loads((ROOT / "grammar" / "vscode" / "package.json").read_text(encoding="utf-8"))["version"] == version
+    assert f"\n## {version} - 20" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_citation_is_the_same_in_both_places():
+    text, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("docs/CITATION.cff", "README.md"))
+    found = [*re.findall(r'title: "(.*)"', text), *re.findall(r"family-names: (\w+)", text)]
+    assert len(found) == 10 and [part for part in found if part not in readme] == []
+
+
+def test_a_requirement_has_one_version_in_the_lock_for_each_python():
+    """`make lock` writes `tests/requirements.lock`."""
+    lines = (ROOT / "tests" / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    pins = [Requirement(line.rstrip(" \\")) for line in lines if not line.startswith(" ")]
+    extras = PROJECT["project"]["optional-dependencies"]
+    wanted = [*PROJECT["project"]["dependencies"], *(r for name in ("test", "demo", "netcdf", "docs", "site") for r in extras[name])]
+    assert len(pins) > len(wanted) and all("--hash=sha256:" in line for line in lines if line.startswith(" "))
+    for requirement in map(Requirement, wanted):
+        for python in PYTHONS:
+            where = {"python_full_version": f"{python}.9", "python_version": python}
+            found = [p for p in pins if p.name == requirement.name.lower() and (p.marker is None or p.marker.evaluate(where))]
+            assert len(found) == 1 and str(found[0].specifier).removeprefix("==") in requirement.specifier, (requirement, python)
+
+
+def test_every_python_both_ends_of_the_versions_and_every_installation_are_tried():
+    assert [s.python for s in SETTINGS.values()] == PYTHONS
+    assert {s.resolution for s in SETTINGS.values()} == {"lowest-direct", "highest"}
+    assert {s.installed for s in SETTINGS.values()} == {"sdist", "wheel", "editable"}
 
 
 def test_a_checkout_has_only_its_files_at_the_top():

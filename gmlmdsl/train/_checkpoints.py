@@ -87,8 +87,9 @@ class Checkpoints:
                 writer.wait_until_finished()
             manifest = {"step": step, "run": self.identity, "files": _hashes(place), "notes": notes}
             write_whole(self._manifest(step), json.dumps(manifest | {"sha256": _hash_of(manifest)}).encode())
-        except OSError as error:
-            raise fail("E560", f"cannot write the checkpoint `{place}`: {error.strerror or error}") from None
+        except (OSError, ValueError) as error:  # TensorStore raises ValueError with the system's words at its end.
+            why = getattr(error, "strerror", None) or str(error).split(" [os_error_code")[0].rsplit(": ")[-1]
+            raise fail("E560", f"cannot write the checkpoint `{place}`: {why}", help="make the same call to go on") from None
         self._tidy()
 
     def _tidy(self) -> None:

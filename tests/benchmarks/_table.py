@@ -12,6 +12,7 @@ from ._measure import NOT_MEASURED, Check, Figure, pooled
 
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 HEADINGS = ("benchmark", "implementation", "quantity", "median", "range", "note")
+BESIDE_HEADINGS = ("benchmark", "implementation", "quantity", "there", "here", "here / there")
 CHECK_HEADINGS = ("benchmark", "what", "found", "expected", "allowed apart", "agrees")
 
 
@@ -31,6 +32,22 @@ def figure_rows(figures: Sequence[Figure]) -> list[tuple[str, ...]]:
         value = NOT_MEASURED if f.value is None else f"{_short(f.value)} {f.unit}"
         spread = f"{_short(min(f.runs))} to {_short(max(f.runs))}, {len(f.runs)} runs" if len(f.runs) > 1 else ""
         rows.append((f.benchmark, f.implementation, f.quantity, value, spread, f.notes))
+    return rows
+
+
+def beside(figures: Sequence[Figure], page: str) -> list[tuple[str, ...]]:
+    """The figures that the page of another version has too, with their medians there and here and the ratio of the two."""
+    before: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for line in page.splitlines():
+        cells = tuple(cell.strip() for cell in line.strip("|").split(" | "))
+        if len(cells) == len(HEADINGS) and (value := re.fullmatch(r"([\d.,e+-]+) (.+)", cells[3])):
+            before[(*cells[:3], value[2])] = value[1], cells[3]
+    rows = []
+    for f in figures:
+        then = before.get((f.benchmark, f.implementation, f.quantity, f.unit))
+        if then is not None and f.value is not None and float(then[0].replace(",", "")):
+            share = f.value / float(then[0].replace(",", ""))
+            rows.append((f.benchmark, f.implementation, f.quantity, then[1], f"{_short(f.value)} {f.unit}", _short(share)))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Runs benchmarks, prints a table and writes JSON: `python tests/benchmarks/run.py [--quick] [--only NAME] [--out FILE] [--page FILE]`."""
+"""Runs benchmarks, prints a table and writes JSON: `python tests/benchmarks/run.py [--quick] [--only NAME] [--out FILE] [--page FILE] ..`."""
 
 from __future__ import annotations
 
@@ -56,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n" + _table.plain(_table.HEADINGS, _table.figure_rows(figures)))
     if checks:
         print("\n" + _table.plain(_table.CHECK_HEADINGS, _table.check_rows(checks)))
+    if options.against:
+        print("\n" + _table.plain(_table.BESIDE_HEADINGS, _table.beside(figures, options.against.read_text(encoding="utf-8"))))
     if options.page:
         _table.write_page(options.page, runs)
     return 0 if all(c.passed for c in checks) else 1
@@ -102,6 +104,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, help="writes all numbers as JSON")
     parser.add_argument("--merge", action="append", type=Path, metavar="FILE", help="runs nothing: takes what --out wrote; may be repeated")
+    parser.add_argument("--against", type=Path, metavar="PAGE", help="prints the figures beside those of the page of another version")
     parser.add_argument("--page", type=Path, help="renews the tables of this page")
     return parser.parse_args(arguments)
 

@@ -2,6 +2,7 @@
 
 The files in `tests/saved` were written by the version before: `before_factor.fit` of a program of two files with an input that is an
 array, missing cells and priors; `before_open.fit` without a finite estimate of some parameters; `before_network.fit` of a small network.
+Those that begin with `release_` were written by released versions, under whose number they stand.
 """
 
 from __future__ import annotations
@@ -72,6 +73,15 @@ def test_numbers_of_the_version_before():
     assert open_.status.code == "no-minimiser" and np.isinf(open_.standard_errors["h"][2]) and np.isinf(open_.standard_errors["a"])
     assert np.isfinite(open_.contrast({"a": 1, "b": 1}).std_error)
     assert load(NETWORK).loss_trace.mean() == pytest.approx(0.6916, abs=5e-5)
+
+
+def test_fits_of_the_first_release_load_without_a_warning():
+    """Numbers copied from what 0.1.0 printed; its program has a mask in the form that W831 warns of."""
+    factor, network = (gm.load_fit(SAVED / f"release_0_1_0_{name}.fit") for name in ("factor", "network"))
+    np.testing.assert_array_equal(factor.params["h"], np.array([-0.5080728, -0.89976794, -0.036200345], "f4"))
+    assert factor.standard_errors["J"] == pytest.approx(0.378743, abs=5e-7)
+    assert factor.missing.words.startswith("1 missing cells in 1 rows: summed out in 1.")
+    assert network.loss_trace.mean() == pytest.approx(0.8255, abs=5e-5)
 
 
 def test_the_same_fit_gives_the_same_bytes(tmp_path: Path):
