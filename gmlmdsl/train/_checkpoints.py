@@ -88,6 +88,8 @@ class Checkpoints:
             manifest = {"step": step, "run": self.identity, "files": _hashes(place), "notes": notes}
             write_whole(self._manifest(step), json.dumps(manifest | {"sha256": _hash_of(manifest)}).encode())
         except (OSError, ValueError) as error:  # TensorStore raises ValueError with the system's words at its end.
+            if isinstance(error, ValueError) and "[os_error_code" not in str(error):
+                raise
             why = getattr(error, "strerror", None) or str(error).split(" [os_error_code")[0].rsplit(": ")[-1]
             raise fail("E560", f"cannot write the checkpoint `{place}`: {why}", help="make the same call to go on") from None
         self._tidy()
