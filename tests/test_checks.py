@@ -34,7 +34,7 @@ def test_the_workflow_runs_the_gate_and_the_nightly_targets():
     text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     assert "- run: .ci/run" in text
     (nightly,) = re.findall(r"target: \[(.*)\]", text)
-    assert {*nightly.split(", ")} == {"nightly", "coverage", "doubles"} <= TARGETS
+    assert {*nightly.split(", ")} == {"nightly", "coverage", "doubles", "versions"} <= TARGETS
     jobs = [job for job in re.split(r"^  (?=[a-z]+:$)", text, flags=re.M) if "setup-python" in job]
     assert len(jobs) == 3
     for job in jobs:

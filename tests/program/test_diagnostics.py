@@ -166,7 +166,8 @@ def test_every_code_in_the_source_is_in_the_table_and_the_other_way_round() -> N
 
 def test_every_code_is_explained() -> None:
     for code, entry in codes().items():
-        assert set(entry) == {"slug", "title", "explanation", "wrong", "right"}, code
+        assert set(entry) - {"deprecated", "removed"} == {"slug", "title", "explanation", "wrong", "right"}, code
+        assert ("deprecated" in entry) == ("removed" in entry), code
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", entry["slug"]), code
         assert entry["explanation"].endswith(".") and not entry["title"].endswith("."), code
         assert entry["wrong"] != entry["right"], code
