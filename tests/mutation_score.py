@@ -433,7 +433,7 @@ def failing(groups: list[list[str]]) -> dict[str, Any]:
 def wilson(killed: int, of: int, z: float = 1.96) -> tuple[float, float]:
     """Wilson's 95 % interval of a proportion (1927)."""
     centre, width = (killed + z**2 / 2) / (of + z**2), z / (of + z**2) * (killed * (of - killed) / of + z**2 / 4) ** 0.5
-    return centre - width, centre + width
+    return max(0.0, centre - width), min(1.0, centre + width)
 
 
 def drawn(reach: Reach, out: Path, size: int, seed: int, seconds: float) -> None:
@@ -504,7 +504,8 @@ def summary(found: dict[str, Any], equivalent: dict[str, str]) -> dict[str, Any]
             )
         counts = rooms[mutant["file"].partition("/")[0]]
         counts[outcome] = counts.get(outcome, 0) + 1
-    return {"date": found["date"], "seed": found["seed"], "files": found["files"], "rooms": rooms, "alive": alive}
+    tried = f"{len(found['verdicts'])} of {found['size']}"
+    return {k: found[k] for k in ("date", "seed", "files")} | {"tried": tried, "rooms": rooms, "alive": alive}
 
 
 def part(kept: dict[str, Any]) -> str:
@@ -518,8 +519,8 @@ def part(kept: dict[str, Any]) -> str:
         tested = sum(counts.get(c, 0) for c in columns[1:-1])
         score = f"{killed / tested:.0%} | {' to '.join(f'{p:.0%}' for p in wilson(killed, tested))}" if tested else "|"
         lines.append(f"| {name} | {' | '.join(str(counts.get(c, 0)) for c in columns)} | {score} |")
-    lines += ["", f"The sample has the seed {kept['seed']} ({kept['date']}), and tests of {kept['files']} files ran."]
-    lines += ["These mutants were not killed when they were drawn:", ""]
+    lines += ["", f"The sample has the seed {kept['seed']} ({kept['date']}). Of its mutants {kept['tried']} were tried, and tests of"]
+    lines += [f"{kept['files']} test files ran. These mutants were not killed when they were drawn:", ""]
     for mutant in kept["alive"]:
         lines += [f"- `{mutant['place']}`, {mutant['outcome']}: {mutant['why']}", "", "  ```diff"]
         lines += [*(f"  {d}" for d in shortened(mutant["difference"])), "  ```", ""]

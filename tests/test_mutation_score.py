@@ -187,7 +187,11 @@ def test_the_page_lists_survivors_and_leaves_equivalent_mutants_out_of_the_score
     killed = sum(v["outcome"] in ("killed", "stopped") for v in verdicts)
     assert f"| all | {len(verdicts)} |" in text and f"| {killed / (killed + 3):.0%} |" in text
     assert "`room/small.py:6`, equivalent: no call reaches the bound" in text and "+return +a" in text
-    assert "unreached: killed since by `tests/room/test_small.py::test_a_sign`" in text and "tests of 1 of 1 files ran" in text
+    assert (
+        "unreached: killed since by `tests/room/test_small.py::test_a_sign`" in text
+        and "15 of 1000 were tried" in text
+        and "1 of 1 test files ran" in text
+    )
     at = tmp_path / "page.md"
     at.write_text(f"before {BEGIN} old {END} behind")
     page(summary(found[1], {}), at)

@@ -151,6 +151,7 @@ def test_a_cell_behind_a_held_one_stutters_too() -> None:
         ("E507", lambda m, p: m.sample(p, "sites", init=rows(2), draws=2, chains=1, observe={"s": lambda x: x.sum()})),
         ("E507", lambda m, p: m.loss(p, rows(2), "one", key=jax.random.key(0), n_masks=-1)),
         ("E507", lambda m, p: m.loss(p, rows(2), "one", n_masks=3)),
+        ("E601", lambda m, p: m.loss(p, rows(2), "one", key=jax.random.key(0), n_masks=10**15)),
         ("E505", lambda m, p: m.loss(p, rows(0), "one")),
         ("E511", lambda m, p: m.loss(p, np.array([[0, 1, -1, -1]]), "adaptive", missing=-1, key=jax.random.key(0))),
         ("E511", lambda m, p: m.fit(np.array([[0, 1, -1, -1]]), "adaptive", missing=-1, method=gm.Training(steps=1))),
