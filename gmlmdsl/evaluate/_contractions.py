@@ -225,16 +225,23 @@ def verify_possible(value: Array, held: Array) -> None:
 def contradiction(graph: FactorGraph, held: Array, possible: Callable[[Array], bool | None]) -> GmlmError:
     """Return E512 that names clamped cells of which none can be left out.
 
+    Cells are left out one after another, from the first to the last and from the last to the first.
+    The smaller of the two sets is named.
+
     Args:
         graph: the factor graph.
         held: booleans of the known cells, which are impossible together.
         possible: whether some of them are possible together; None if it is not known.
     """
-    own = held
-    for cell in np.flatnonzero(held[: graph.n_random]).tolist():
-        rest = own.copy()
-        rest[cell] = False
-        own = rest if possible(rest) is False else own
+    known, found = np.flatnonzero(held[: graph.n_random]), []
+    for order in (known, known[::-1]):
+        own = held
+        for cell in order.tolist():
+            rest = own.copy()
+            rest[cell] = False
+            own = rest if possible(rest) is False else own
+        found.append(own)
+    own = min(found, key=np.count_nonzero)
     names = listed([graph.cell_name(int(c)) for c in np.flatnonzero(own[: graph.n_random])])
     message = f"no configuration agrees with the clamped values of {names}: together they have probability zero"
     return fail("E512", message, help="clamp one of them at another value, or leave it out; each of them alone may be possible")

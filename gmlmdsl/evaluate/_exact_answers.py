@@ -223,7 +223,7 @@ def _with_likelihood(c: derive.Contraction, seen: Array | None, likelihood: Arra
 
 
 def _verify_agreement(kept: Contractions, params: Params, held: Array, codes: Array, values: Array) -> None:
-    """Raise E512 that names a smallest set of clamped cells that no configuration agrees with.
+    """Raise E512 that names clamped cells that no configuration agrees with.
 
     No cell of the set can be left out. It is found by leaving out one cell after another, where the
     sum without it is affordable.

@@ -277,15 +277,16 @@ def _known(whole: Alignment, alphabet: str, policy: str) -> Alignment:
     if policy == "drop":
         good = np.asarray(~strange.any(axis=1))
         words = f"sequences for letters outside `{alphabet}`"
-        return _some_rows(whole, good, words)
+        help = 'pass the letters that it has, as `alphabet="-ACGU"` of RNA; or `unknown_letters="missing"`'
+        return _some_rows(whole, good, words, help)
     letters = np.where(strange, np.uint8(ord(UNSEEN if policy == "missing" else GAP)), whole.letters)
     return replace(whole, letters=letters, tokens=(UNSEEN,) if policy == "missing" else ())
 
 
-def _some_rows(whole: Alignment, good: Array, why: str) -> Alignment:
+def _some_rows(whole: Alignment, good: Array, why: str, help: str) -> Alignment:
     kept = np.flatnonzero(good).tolist()
     if not kept:
-        raise fail("E505", f"{whole.path}: no sequence is left: all {len(whole)} were dropped as {why}", help="loosen that")
+        raise fail("E505", f"{whole.path}: no sequence is left: all {len(whole)} were dropped as {why}", help=help)
     names, lines = tuple(whole.names[r] for r in kept), tuple(whole.lines[r] for r in kept)
     dropped = whole.dropped | {why: len(whole) - len(kept)}
     return replace(whole, letters=whole.letters[kept], names=names, lines=lines, dropped=dropped)
@@ -294,7 +295,7 @@ def _some_rows(whole: Alignment, good: Array, why: str) -> Alignment:
 def _filtered(whole: Alignment, row_gaps: float | None, column_gaps: float | None) -> Alignment:
     if row_gaps is not None:
         good = np.mean(whole.letters == ord(GAP), axis=1) <= row_gaps
-        whole = _some_rows(whole, np.asarray(good), f"sequences with a share of gaps above {row_gaps:g}")
+        whole = _some_rows(whole, np.asarray(good), f"sequences with a share of gaps above {row_gaps:g}", "pass a larger `row_gaps=`")
     if column_gaps is not None:
         good = np.asarray(np.mean(whole.letters == ord(GAP), axis=0) <= column_gaps)
         if not good.any():

@@ -71,6 +71,25 @@ def test_json_is_an_energy_of_bits_with_an_offset(tmp_path):
     assert "# x[1] is `b c` there\n# x[2] is `7` there\n" in gm.read_model(tmp_path / "m.json").text
 
 
+def test_dimod_reads_what_is_written_and_its_files_are_read(tmp_path):
+    dimod = pytest.importorskip("dimod")
+    coo = pytest.importorskip("dimod.serialization.coo")
+    theirs = dimod.BinaryQuadraticModel({0: 0.5, 1: -0.25, 2: 1.0}, {(0, 1): -1.0, (1, 2): 0.75}, 1.5, "BINARY")
+    (tmp_path / "m.json").write_text(json.dumps(theirs.to_serializable()))
+    found = [theirs.energy(dict(enumerate(x))) for x in itertools.product((0, 1), repeat=3)]
+    read = model(tmp_path / "m.json")
+    np.testing.assert_allclose(energies(read), found, rtol=1e-6)
+    read.export({}, tmp_path / "again.json")
+    again = dimod.BinaryQuadraticModel.from_serializable(json.loads((tmp_path / "again.json").read_text()))
+    read.export({}, tmp_path / "m.coo")
+    with (tmp_path / "m.coo").open() as file:
+        listed = coo.load(file, vartype="BINARY")
+    for x, expected in zip(itertools.product((0, 1), repeat=3), found, strict=True):
+        for bqm in (again, listed):
+            labels = sorted(bqm.variables, key=str)
+            assert bqm.energy(dict(zip(labels, x, strict=True))) - bqm.offset == pytest.approx(expected - 1.5, abs=1e-6)
+
+
 @pytest.mark.parametrize("kind", ["spin", "bit", 'labels("u", "v")'])
 @pytest.mark.parametrize("ending", ["json", "coo"])
 def test_exported_models_have_the_energy_of_the_model(kind, ending, tmp_path):

@@ -117,3 +117,10 @@ def test_files_without_sequences_and_comments_of_other_formats(tmp_path):
     assert "line 1: an alignment begins with `>`" in refusal(tmp_path / "f.a2m").message
     (tmp_path / "f.a3m").write_text("#6\t1\n>a\nAC\n>b\nA\n")
     assert "line 4, sequence `b` has 1 match columns, the first sequence has 2" in refusal(tmp_path / "f.a3m").message
+
+
+def test_letters_of_rna_are_named_as_the_reason(tmp_path):
+    (tmp_path / "rna.fasta").write_text(">a\nACGU\n>b\nAUGC\n")
+    with pytest.raises(gm.GmlmError, match=r'E505(.|\n)*alphabet="-ACGU"'):
+        gm.read_alignment(tmp_path / "rna.fasta")
+    assert gm.read_alignment(tmp_path / "rna.fasta", alphabet="-ACGU").letters.shape == (2, 4)
