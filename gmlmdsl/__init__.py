@@ -1,4 +1,4 @@
-"""A modeling language for generative masked models, compiled to JAX.
+"""A modelling language for generative masked models, compiled to JAX.
 
 A program declares discrete models, masks and samplers:
 

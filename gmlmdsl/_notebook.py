@@ -97,7 +97,7 @@ def run_cell(line: str, cell: str, names: dict[str, Any]) -> Message:
     """Make a program of a cell and assign it; of a cell with faults only the faults are shown.
 
     Args:
-        line: the words behind `%%gmlm`: the name of the program, then its inputs.
+        line: the words after `%%gmlm`: the name of the program, then its inputs.
         cell: the text of the program.
         names: the names of the notebook, in which inputs are evaluated and the program is stored.
 
@@ -127,13 +127,13 @@ def _arguments(line: str, names: Mapping[str, Any]) -> tuple[str, dict[str, Any]
     """
     name, _, rest = line.strip().partition(" ")
     if not name.isidentifier():
-        raise fail("E507", f"the first word behind `%%gmlm` names the program, found {name!r}", help=f"write `{USAGE}`")
+        raise fail("E507", f"the first word after `%%gmlm` names the program, found {name!r}", help=f"write `{USAGE}`")
     inputs: dict[str, Any] = {}
     for key, text in _pairs(rest.strip()):
         try:
             inputs[key] = eval(text, dict(names))  # the user's own expression, in the user's notebook
         except Exception as error:
-            raise fail("E507", f"input `{key}`: {text} is {type(error).__name__}: {error}", help="write a Python expression") from None
+            raise fail("E507", f"input `{key}`: {text} raises {type(error).__name__}: {error}", help="write a Python expression") from None
     return name, inputs
 
 

@@ -34,12 +34,14 @@ def tidy(text: str) -> tuple[str, str]:
 
 def mend(text: str) -> tuple[str, str]:
     """Return the text after every fix that is certain, one after another, and the faults that remain."""
+    before = text
     for _ in range(MOST_ROUNDS):
         fix = next((d.fix for d in found(text) if d.fix is not None and not d.fix.guess), None)
         if fix is None:
             break
         text = fix.applied(text)
-    return check(text)
+    mended, answer = check(text)
+    return mended, f"{answer}\n\nNo fix is certain: the text is unchanged." if text == before and found(text) else answer
 
 
 def explain(text: str) -> tuple[str, str]:

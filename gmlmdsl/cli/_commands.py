@@ -42,8 +42,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="A modeling language for generative masked models. A `.gmlm` file declares models, masks and samplers; data and seeds stand here.",
-    epilog="`gmlm` alone says what to do first, and `gmlm COMMAND --help` has the options of a command.",
+    help="A modelling language for generative masked models. A `.gmlm` file declares models, masks and samplers; data are options.",
+    epilog="`gmlm` alone prints the first steps, and `gmlm COMMAND --help` has the options of a command.",
 )
 FIRST = """gmlm fits discrete probability models to data and samples from them. A .gmlm file declares the models.
 
@@ -345,8 +345,8 @@ def fit(
 ) -> None:
     """Fit a model to data under a mask: estimates with standard errors, and what must be said about them.
 
-    An input that is the number of columns may be left out: the data give it. Names of columns
-    become labels of the cells.
+    An input that is the number of columns may be left out: the data give it.
+    Names of columns become labels of the cells.
     """
     from ._data_files import Reading
     from ._show import FitRequest, run_fit

@@ -38,7 +38,8 @@ NESTED = {"cycle": "sampler", "repeat": "sampler", "temper": "sampler", "mixture
 CELLS = ("var", "latent", "given")
 MOST_LOOKED_AT = 2000  # characters before the place, for the call around it
 OPENS = re.compile(r"\b(model|mask|sampler|mixture|cycle|repeat|temper|choose|each|update)\b")
-ROOMS = ("graph", "network", "mask", "sampler", "verifier", "value", "domain")
+ROOMS = ("graph", "network", "mask", "sampler", "verifier", "value", "domain", "index")
+BEGINS = r"(?:^|[{;])\s*"  # before a statement
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def _allowed(document: Document, offset: int, before: str, line: str) -> Iterato
     if part := re.search(r"\b(\w+)\.\w*$", line):
         yield from _of_part(document, names.get(part.group(1)))
         return
-    if re.fullmatch(r"\s*\w*", line) and not _is_continued(before):
+    if _begins(line) and not _is_continued(before):
         for word in BEGIN.get(_braces(before), ()):
             yield Completion(word, "keyword", keyword_table()[word].does)
         return
@@ -78,13 +79,16 @@ def _allowed(document: Document, offset: int, before: str, line: str) -> Iterato
         else:
             yield from _forms("distribution")
         return
-    if re.search(r":\s*\w*$", line) and re.match(rf"\s*({'|'.join((*CELLS, 'param', 'input'))})\b", line):
+    if re.search(rf"{BEGINS}({'|'.join((*CELLS, 'param', 'input'))})\b[^;{{}}]*:\s*\w*$", line):
         yield from _forms("type")
         yield from (Completion(d.name, d.kind, d.text) for d in names.values() if d.kind == "domain")
         return
-    room = re.match(rf"\s*({'|'.join(ROOMS)})\b[^={{]*=\s*\w*$", line)
+    room = re.search(rf"{BEGINS}({'|'.join(ROOMS)})\b[^={{]*=\s*\w*$", line)
     if room is not None:
-        yield from _forms({"domain": "type"}.get(room.group(1), room.group(1)))
+        yield from _forms({"domain": "type", "index": "type"}.get(room.group(1), room.group(1)))
+        return
+    if re.search(rf"{BEGINS}(mask|sampler|verifier|value)\s+\w+\s+for\s+\w*$", line):
+        yield from (Completion(d.name, d.kind, d.text) for d in names.values() if d.kind == "model")
         return
     called = _call(before)
     if called:
@@ -129,6 +133,12 @@ def _call(before: str) -> str:
         if before[k] in "{}":
             return ""
     return ""
+
+
+def _begins(line: str) -> bool:
+    """Return whether a statement begins at the end of a line; the braces behind some words enclose a set of cells."""
+    found = re.search(r"(?:^|;|\b(\w+)\)?\s*\{)\s*\w*$", line)
+    return found is not None and found.group(1) not in ("update", "choose", "each")
 
 
 def _is_continued(before: str) -> bool:

@@ -124,7 +124,7 @@ class _Teller:
         """Return whether p is left invariant, and which cells never move."""
         worst = [(text, word) for text, word in self.kept if word != KEEPS]
         if not worst:
-            said = "Keeps p: every update draws exactly from its conditional."
+            said = "Leaves p invariant: every update draws exactly from its conditional."
         else:
             text, word = worst[0]
             said = {

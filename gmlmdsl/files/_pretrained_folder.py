@@ -13,7 +13,7 @@ from ._whole_files import reading
 
 MOST_BYTES = 1 << 26  # of a file of JSON or of a vocabulary
 WEIGHTS = "model.safetensors"
-BESIDE = "the folder is sought beside the program, or in the folder at hand for a program without a file"
+BESIDE = "the folder is sought beside the program, or in the current folder for a program without a file"
 # the words of special tokens that tokenizers use, where no file of the folder names them
 USUAL = {"mask": ("[MASK]", "<mask>"), "begin": ("[CLS]", "<cls>", "<s>"), "end": ("[SEP]", "<eos>", "</s>")}
 KEYS = {"mask": ("mask_token",), "begin": ("cls_token", "bos_token"), "end": ("sep_token", "eos_token")}

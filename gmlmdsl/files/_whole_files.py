@@ -101,7 +101,7 @@ def reading(path: str | Path, piped: bool = True, help: str = "") -> Iterator[No
             raise fail("E120", f"`{path}` {why}", help=help or how_to_read(why, piped))
         yield
     except FileNotFoundError:
-        help = _near_file(Path(path)) or help or "a path is read from the folder at hand"
+        help = _near_file(Path(path)) or help or "a relative path starts at the current folder"
         raise fail("E120", f"`{path}` does not exist", help=help) from None
     # The last two arise from a truncated or damaged packed file.
     except (OSError, ValueError, EOFError, zlib.error) as error:

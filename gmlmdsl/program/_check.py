@@ -358,7 +358,7 @@ class _Checker:
             source = read_source(path, piped=False)
         except GmlmError as error:
             reason = error.diagnostics[0]
-            help = reason.help if "folder at hand" not in reason.help else "the path is read from the folder of the file that imports"
+            help = reason.help if "current folder" not in reason.help else "the path is read from the folder of the file that imports"
             return reason.message.replace(f"`{path}`", "the imported file"), "cannot be imported", help
         self.done.add(path)
         below = str(Path(shown).parent / name)

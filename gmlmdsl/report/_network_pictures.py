@@ -425,7 +425,7 @@ def _legend(axes: Axes, limit: float, label: str, value: Array, sure: Array, fie
             alpha = 0.95 if (mine & sure).any() else 2 * PALE
             shown.append(Line2D([], [], color=LIGHT[colour], linewidth=3, alpha=alpha, label=f"{plain(label)} {way} 0"))
     if (known & ~sure).any():
-        shown.append(Line2D([], [], color=LIGHT["muted"], linewidth=1.2, alpha=0.35, label="not told from 0"))
+        shown.append(Line2D([], [], color=LIGHT["muted"], linewidth=1.2, alpha=0.35, label="interval contains 0"))
     shown += axes.get_legend_handles_labels()[0]  # lines without a finite estimate, and groups
     levels = np.array([v for v in (fields or {}).values() if np.isfinite(v)], float)
     largest = float(np.abs(levels).max(initial=0.0))

@@ -50,7 +50,7 @@ def couplings_figure(report: Report, fit: Fit, level: float, centrality: pd.Data
         return
     what = "coupling" if signed else "norm of the coupling"
     if cells <= MOST_NODES:
-        pale = f" Pale: the {100 * level:g} % interval holds 0." if "std_error" in couplings else ""
+        pale = f" Pale: the {100 * level:g} % interval contains 0." if "std_error" in couplings else ""
         caption = f"The {what} of each two cells that share a factor.{pale}"
         report.figure(plot_network(couplings, label=what), alt="The couplings as a network: one line for each two cells.", caption=caption)
     if cells > 2 and (cells > MOST_NODES or not signed):

@@ -212,7 +212,7 @@ def test_explain_prints_the_ladder_and_its_cost(small: Any):
     said = explain(small.program.checked, small.program.bound, sampler="sweep", plans=True)
     assert "on replicas of log p scaled by 0, hot, 1, then exchanges of neighbours" in said
     assert "3 replicas at beta 0, 0.4, 1: 3 times the work of the body" in said
-    assert "Keeps p" in said
+    assert "Leaves p invariant" in said
     refused = gm.parse(SMALL, T=TABLE, hot=1.0)
     said = explain(refused.checked, refused.bound, sampler="sweep")
     assert "refused: beta 1 is listed twice" in said

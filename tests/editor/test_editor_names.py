@@ -85,6 +85,13 @@ sampler walk { update x[K] where K ~ one }
         ("sampler w {\n  upd", {"update"}, {"factor"}),
         ("mask pairs = blocks({x[i]} for i in G.ed", {"edges"}, {"each"}),
         ("mask m sees x {\n  cho", {"choose"}, {"factor"}),
+        ("model other { fac", {"factor"}, set()),
+        ("sampler w { repeat 3 { upd", {"update"}, {"factor"}),
+        ("sampler w { update {x", {"x"}, set()),
+        ("mask m sees x { choose 0.5 : {x", {"x"}, set()),
+        ("model other { var y : b", {"bit"}, {"blocks"}),
+        ("index s = r", {"range"}, {"repeat"}),
+        ("mask k for i", {"ising"}, {"if"}),
         ("# fac", set(), {"factor"}),
     ],
 )

@@ -264,14 +264,14 @@ def test_the_legend_has_the_signs_of_pale_lines_and_the_colours_of_nodes():
     assert legend_of(plot_network(network(), significant=[False] * 3, label="a less b")) == [
         "a less b above 0",
         "a less b below 0",
-        "not told from 0",
+        "interval contains 0",
         "no finite estimate",
     ]
     assert legend_of(plot_network(network().head(1))) == ["coupling above 0"]
     dashed = plot_network(network().tail(1))
     assert legend_of(dashed) == ["no finite estimate"]
     assert dashed.axes[0].get_legend().get_title().get_text() == ""  # pyright: ignore[reportOptionalMemberAccess]
-    assert legend_of(plot_network(network().iloc[1:2])) == ["coupling below 0", "not told from 0"]
+    assert legend_of(plot_network(network().iloc[1:2])) == ["coupling below 0", "interval contains 0"]
     told = legend_of(plot_network(network(), significant=[True] * 3, fields={"a": -2.0, "b": 0.5}))
     assert told == ["coupling above 0", "coupling below 0", "no finite estimate", "node at 2", "node at -2"]
 
