@@ -40,7 +40,20 @@ BENCHMARKS: dict[str, Callable[[bool], Report]] = {
     **{name: _later("boltzmann", name) for name in ("boltzmann_20", "boltzmann_dhfr")},
     **{
         name: _later(name)
-        for name in ("large", "strips", "theory", "networks", "guided", "gibbs", "translation", "posterior", "inclusion", "items", "bayesian", "modes")
+        for name in (
+            "large",
+            "strips",
+            "theory",
+            "networks",
+            "guided",
+            "gibbs",
+            "translation",
+            "posterior",
+            "inclusion",
+            "items",
+            "bayesian",
+            "modes",
+        )
     },
 }
 
