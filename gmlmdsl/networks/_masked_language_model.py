@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ._layers import NEVER, wide
 from ._network import AbstractLengthHead, AbstractNetwork, Attention
@@ -46,6 +46,7 @@ class Architecture:
         projected: whether embeddings are mapped to `width`.
         types: whether the embedding of the first token type is added.
         token_dropout: whether embeddings of hidden tokens are 0 and the others are scaled (ESM-2).
+        tied: whether the table of embeddings is the last matrix of the head too.
         activation, head_activation: keys of `ACTIVATIONS`, for the layers and for the head.
         epsilon: of the norms.
     """
@@ -64,6 +65,7 @@ class Architecture:
     projected: bool
     types: bool
     token_dropout: bool
+    tied: bool
     activation: str
     head_activation: str
     epsilon: float
@@ -170,6 +172,7 @@ class MaskedLanguageModel(AbstractNetwork):
     last_norm: LayerNorm | None
     head: Linear
     head_norm: LayerNorm
+    decoder: Float[Array, "vocabulary embedding"] | None
     head_bias: Float[Array, " vocabulary"]
     length_head: AbstractLengthHead | None
     architecture: Architecture = eqx.field(static=True)
@@ -189,6 +192,7 @@ class MaskedLanguageModel(AbstractNetwork):
         self.layers = tuple(MaskedLayer(a) for _ in range(max(a.order) + 1))
         self.last_norm = LayerNorm(a.width, a.epsilon) if a.norm_last else None
         self.head, self.head_norm = Linear(a.width, a.embedding), LayerNorm(a.embedding, a.epsilon)
+        self.decoder = None if a.tied else jnp.zeros((a.vocabulary, a.embedding))
         self.head_bias = jnp.zeros(a.vocabulary)
         self.length_head, self.length_weight = None, 0.0
         self.architecture, self.tokens, self.mask, self.begin, self.end = a, tokens, mask, begin, end
@@ -215,7 +219,7 @@ class MaskedLanguageModel(AbstractNetwork):
         states, _ = self._states(prepared, seen, length)
         first = 0 if self.begin is None else 1
         y = self.head_norm(ACTIVATIONS[self.architecture.head_activation](self.head(states[first : first + seen.shape[0]])))
-        words, bias = self.words, self.head_bias
+        words, bias = self.words if self.decoder is None else self.decoder, self.head_bias
         if self.tokens is not None:
             words, bias = words[jnp.asarray(self.tokens)], bias[jnp.asarray(self.tokens)]
         return (y @ words.T + bias).astype(wide(y.dtype))
@@ -233,17 +237,15 @@ class MaskedLanguageModel(AbstractNetwork):
         self, bias: Float[Array, " tokens"], seen: Int[Array, " n"], length: Int[Array, ""]
     ) -> tuple[Float[Array, "tokens width"], list[Float[Array, "heads tokens tokens"]]]:
         """The states of the last layer, and the attention weights of each layer."""
-        ids, hidden = self._ids(seen, length)
-        shown = jnp.arange(ids.shape[0], dtype=length.dtype) < self._framed(length)
-        x = self._embedded(ids, hidden & shown, self._framed(length))
+        x = self._embedded(self._ids(seen, length), length)
         weights = []
         for k in self.architecture.order:
             x, found = self.layers[k](x, bias)
             weights.append(found)
         return (x if self.last_norm is None else self.last_norm(x)), weights
 
-    def _ids(self, seen: Int[Array, " n"], length: Int[Array, ""]) -> tuple[Int[Array, " tokens"], Bool[Array, " tokens"]]:
-        """The token ids of a row with those around it, and which of them are hidden cells."""
+    def _ids(self, seen: Int[Array, " n"], length: Int[Array, ""]) -> Int[Array, " tokens"]:
+        """The token ids of a row with those around it; a hidden cell is the token `mask`."""
         q = self.n_values
         hidden = (seen < 0) | (seen >= q)
         codes = jnp.clip(seen, 0, q - 1)
@@ -251,18 +253,18 @@ class MaskedLanguageModel(AbstractNetwork):
         ids = jnp.where(hidden, jnp.asarray(self.mask, ids.dtype), ids)
         before, after = int(self.begin is not None), int(self.end is not None)
         ids = jnp.pad(ids, (before, after))
-        hidden = jnp.pad(hidden, (before, after))
-        places = jnp.arange(ids.shape[0], dtype=length.dtype)
         if self.begin is not None:
             ids = ids.at[0].set(self.begin)
         if self.end is not None:
-            at_end = places == length + before
-            ids, hidden = jnp.where(at_end, jnp.asarray(self.end, ids.dtype), ids), hidden & ~at_end
-        return ids, hidden
+            at_end = jnp.arange(ids.shape[0], dtype=length.dtype) == length + before
+            ids = jnp.where(at_end, jnp.asarray(self.end, ids.dtype), ids)
+        return ids
 
-    def _embedded(self, ids: Int[Array, " tokens"], hidden: Bool[Array, " tokens"], count: Array | int) -> Float[Array, "tokens width"]:
+    def _embedded(self, ids: Int[Array, " tokens"], length: Int[Array, ""]) -> Float[Array, "tokens width"]:
         x, a = self.words[ids], self.architecture
         if a.token_dropout:
+            count = self._framed(length)
+            hidden = (ids == self.mask) & (jnp.arange(ids.shape[0], dtype=length.dtype) < count)
             share = hidden.sum().astype(wide(x.dtype)) / jnp.asarray(count, wide(x.dtype))
             x = jnp.where(hidden[:, None], 0, x) * ((1 - ESM_HIDDEN) / (1 - share)).astype(x.dtype)
         if self.type is not None:

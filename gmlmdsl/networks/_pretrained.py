@@ -134,11 +134,17 @@ def _bert_names(prefix: str, head: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-_LM_HEAD = {"head": "lm_head.dense", "head_norm": "lm_head.layer_norm", "head_bias": "lm_head.bias|lm_head.decoder.bias"}
+_LM_HEAD = {
+    "head": "lm_head.dense",
+    "head_norm": "lm_head.layer_norm",
+    "decoder": "lm_head.decoder.weight",
+    "head_bias": "lm_head.decoder.bias|lm_head.bias",  # Where a file has both, the first is the one that is added.
+}
 _BERT_HEAD = {
     "head": "cls.predictions.transform.dense",
     "head_norm": "cls.predictions.transform.LayerNorm",
-    "head_bias": "cls.predictions.bias|cls.predictions.decoder.bias",
+    "decoder": "cls.predictions.decoder.weight",
+    "head_bias": "cls.predictions.decoder.bias|cls.predictions.bias",
 }
 NAMES: dict[str, dict[str, str]] = {
     "bert": _bert_names("bert", _BERT_HEAD),
@@ -157,7 +163,8 @@ NAMES: dict[str, dict[str, str]] = {
         "ffn_norm": "full_layer_layer_norm",
         "head": "predictions.dense",
         "head_norm": "predictions.LayerNorm",
-        "head_bias": "predictions.bias|predictions.decoder.bias",
+        "decoder": "predictions.decoder.weight",
+        "head_bias": "predictions.decoder.bias|predictions.bias",
     },
     "esm": _bert_names("esm", _LM_HEAD)
     | {
@@ -205,6 +212,7 @@ def _architecture(folder: PretrainedFolder) -> Architecture:
         projected=kind == "albert",
         types=kind != "esm",
         token_dropout=kind == "esm" and config.get("token_dropout") is True,
+        tied=config.get("tie_word_embeddings") is not False,
         activation="gelu" if kind == "esm" else activation,
         head_activation="gelu" if kind in ("roberta", "esm") else activation,  # whatever the configuration says
         epsilon=epsilon,
@@ -224,9 +232,10 @@ def _words(folder: PretrainedFolder, kind: str) -> tuple[str, str, float]:
         GmlmError: E748 for values that are not known.
     """
     config = folder.config
-    for name, wanted in (("is_decoder", False), ("tie_word_embeddings", True), ("add_cross_attention", False)):
-        if config.get(name, wanted) is not wanted:
-            raise unusable(folder.path, f"`{name}` of its configuration is {config[name]!r}", "a masked language model is expected")
+    expected = dict.fromkeys(("is_decoder", "add_cross_attention", "is_folding_model"), False)
+    for name, wanted in {**expected, "rope_theta": 10000.0, "mask_token_id": folder.mask}.items():
+        if config.get(name) not in (None, wanted):
+            raise unusable(folder.path, f"`{name}` of its configuration is {config[name]!r}", f"{wanted!r} is expected")
     activation = config.get("hidden_act", "gelu_new" if kind == "albert" else "gelu")
     places = config.get("position_embedding_type", "absolute")
     if (

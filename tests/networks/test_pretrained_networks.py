@@ -135,7 +135,7 @@ def _error(tmp_path: Path, text: str = PROGRAM) -> gm.GmlmError:
         ({"hidden_act": "mish"}, "its activation is 'mish'"),
         ({"position_embedding_type": "relative_key"}, "its positions are 'relative_key'"),
         ({"is_decoder": True}, "`is_decoder`"),
-        ({"tie_word_embeddings": False}, "`tie_word_embeddings`"),
+        ({"tie_word_embeddings": False}, "it lacks `cls.predictions.decoder.weight`"),
         ({"layer_norm_eps": "small"}, "`layer_norm_eps`"),
     ],
 )
