@@ -49,6 +49,7 @@ from ._picks import happens, pick_token, token_words, whole_below
 from ._random import fold_apart, words_apart
 from ._undefined import UNDEFINED
 
+LEADING = (5, 7)  # axes before those of a row, for functions of Python
 # Probabilities, logits (relative to themselves) and confidences that differ by less count as equal:
 # they are sums in single precision.
 ROUNDING = 1e-5
@@ -498,16 +499,18 @@ def user_scores(name: str, target: str, place: Span, n_cells: int, n_values: int
         GmlmError: E744 if it cannot be imported, JAX cannot trace it, or its result has another shape.
     """
     found, called = user_function(target, place, CALLED[name]), CALLED[name]
-    codes = (jax.ShapeDtypeStruct((n_cells,), np.int32),) if name == "planner" else ()
-    log_p = jax.ShapeDtypeStruct((n_cells, n_values), float_type())
-    try:
-        shape = jax.eval_shape(found, *codes, log_p)
-        fits = getattr(shape, "shape", None) == (n_cells,) and jnp.issubdtype(shape.dtype, jnp.floating)
-    except Exception as error:  # The function is the user's, and may raise any exception.
-        raise fail("E744", f"`{target}` cannot be called: {type(error).__name__}: {error}", place, "called here", help=called) from error
-    if not fits:
-        got = getattr(shape, "shape", type(shape).__name__)
-        raise fail("E744", f"`{target}` must return floats of shape {(n_cells,)}, got {got}", place, "called here", help=called)
+    for lead in ((), LEADING):  # One row alone, and many: a function that counts axes from the first fails for one of them.
+        codes = (jax.ShapeDtypeStruct((*lead, n_cells), np.int32),) if name == "planner" else ()
+        try:
+            result = jax.eval_shape(found, *codes, jax.ShapeDtypeStruct((*lead, n_cells, n_values), float_type()))
+            fits = getattr(result, "shape", None) == (*lead, n_cells) and jnp.issubdtype(result.dtype, jnp.floating)
+        except Exception as error:  # The function is the user's, and may raise any exception.
+            message = f"`{target}` cannot be called: {type(error).__name__}: {error}"
+            raise fail("E744", message, place, "called here", help=called) from error
+        if not fits:
+            got = f"{result.dtype} of shape {result.shape}" if isinstance(result, jax.ShapeDtypeStruct) else type(result).__name__
+            message = f"`{target}` must return floats of shape {(*lead, n_cells)}, got {got}"
+            raise fail("E744", message, place, "called here", help=called)
     return found
 
 

@@ -66,7 +66,7 @@ def passes_of(call: ir.FormCall, options: Mapping[str, Any], n: int) -> Passes:
     schedule, block = options["schedule"], n if options["block"] == "none" else min(int(options["block"]), n)
     counts = user_counts(schedule, block, call.span) if callable(schedule) else schedule if isinstance(schedule, np.ndarray) else None
     steps = len(counts) if counts is not None else block if options["steps"] == "cells" else int(options["steps"])
-    if counts is not None and (counts.sum() != block or (counts < 1).any()):
+    if counts is not None and (counts.sum() != block or (counts < 1).any() or (counts > block).any()):
         name = call.arguments["schedule"] if callable(schedule) else "counts"
         message = f"`{name}` settles {', '.join(map(str, counts.tolist()))} cells, and there are {block:,}"
         help = "the numbers are at least 1, one for each pass, and sum to the cells" + " of a block" * (block < n)

@@ -81,6 +81,9 @@ def module(monkeypatch: pytest.MonkeyPatch) -> None:
         counts=counts,
         plan=plan,
         table=lambda log_p: log_p,
+        whole=lambda log_p: log_p.argmax(axis=-1),
+        second_axis=lambda log_p: log_p.max(axis=1),
+        huge=lambda n: [2**62] * 4 + [n],
         broken=lambda log_p: log_p.nothing,
         number=3,
     )
@@ -118,7 +121,9 @@ def test_an_order_of_places_is_a_confidence_too() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("table", r"must return floats of shape \(4,\), got \(4, 3\)"),
+        ("table", r"must return floats of shape \(4,\), got float64 of shape \(4, 3\)"),
+        ("whole", r"must return floats of shape \(4,\), got int"),
+        ("second_axis", r"must return floats of shape \(5, 7, 4\), got float64 of shape \(5, 4, 3\)"),
         ("broken", "cannot be called: AttributeError"),
         ("number", "is not a function"),
         ("nowhere", "cannot be imported"),
@@ -213,3 +218,9 @@ sampler s = refinement(steps = 3, schedule = linear, decode = sample, planner = 
 """
     with pytest.raises(gm.GmlmError, match="sampler `s` plans by the class `own_confidence:Table`"):
         gm.parse(text).model()
+
+
+def test_counts_whose_sum_overflows_are_reported() -> None:
+    text = PLAIN + '\nsampler wide for m = random_order(schedule = python("own_confidence:huge"))'
+    with pytest.raises(gm.GmlmError, match="E409"):
+        gm.parse(text, allow_python=True).model().sample({}, "wide", draws=1, chains=1)
