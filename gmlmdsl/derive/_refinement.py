@@ -499,18 +499,22 @@ def user_scores(name: str, target: str, place: Span, n_cells: int, n_values: int
         GmlmError: E744 if it cannot be imported, JAX cannot trace it, or its result has another shape.
     """
     found, called = user_function(target, place, CALLED[name]), CALLED[name]
-    for lead in ((), LEADING):  # One row alone, and many: a function that counts axes from the first fails for one of them.
-        codes = (jax.ShapeDtypeStruct((*lead, n_cells), np.int32),) if name == "planner" else ()
+    # One row alone, and many: a function that counts axes from the first fails for one of them.
+    for cells in ((n_cells,), (*LEADING, n_cells)):
+        table = (*cells, n_values)
+        codes = (jax.ShapeDtypeStruct(cells, np.int32),) if name == "planner" else ()
         try:
-            result = jax.eval_shape(found, *codes, jax.ShapeDtypeStruct((*lead, n_cells, n_values), float_type()))
-            fits = getattr(result, "shape", None) == (*lead, n_cells) and jnp.issubdtype(result.dtype, jnp.floating)
+            result = jax.eval_shape(found, *codes, jax.ShapeDtypeStruct(table, float_type()))
+            fits = getattr(result, "shape", None) == cells and jnp.issubdtype(result.dtype, jnp.floating)
         except Exception as error:  # The function is the user's, and may raise any exception.
             message = f"`{target}` cannot be called: {type(error).__name__}: {error}"
             raise fail("E744", message, place, "called here", help=called) from error
         if not fits:
-            got = f"{result.dtype} of shape {result.shape}" if isinstance(result, jax.ShapeDtypeStruct) else type(result).__name__
-            message = f"`{target}` must return floats of shape {(*lead, n_cells)}, got {got}"
-            raise fail("E744", message, place, "called here", help=called)
+            got = type(result).__name__
+            if isinstance(result, jax.ShapeDtypeStruct):
+                got = f"{result.dtype} of shape {result.shape}"
+            message = f"`{target}` must return floats of shape {cells} for log p of shape {table}"
+            raise fail("E744", f"{message}, got {got}", place, "called here", help=called)
     return found
 
 

@@ -121,9 +121,9 @@ def test_an_order_of_places_is_a_confidence_too() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("table", r"must return floats of shape \(4,\), got float64 of shape \(4, 3\)"),
-        ("whole", r"must return floats of shape \(4,\), got int"),
-        ("second_axis", r"must return floats of shape \(5, 7, 4\), got float64 of shape \(5, 4, 3\)"),
+        ("table", r"must return floats of shape \(4,\) for log p of shape \(4, 3\), got float64 of shape \(4, 3\)"),
+        ("whole", r"must return floats of shape \(4,\) for log p of shape \(4, 3\), got int"),
+        ("second_axis", r"must return floats of shape \(5, 7, 4\) for log p of shape \(5, 7, 4, 3\), got float64 of shape \(5, 4, 3\)"),
         ("broken", "cannot be called: AttributeError"),
         ("number", "is not a function"),
         ("nowhere", "cannot be imported"),
