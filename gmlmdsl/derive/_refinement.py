@@ -131,7 +131,9 @@ class Readout:
                 return jnp.exp(log_p)
             case _:
                 assert callable(self.confidence)
-                return self.confidence(logits - total[..., None])
+                found = self.confidence(logits - total[..., None])
+                least = jnp.finfo(found.dtype).min  # -infinity marks cells that no pass predicted
+                return jnp.nan_to_num(found, nan=least, neginf=least)
 
 
 class Hypothesis(NamedTuple):
@@ -496,7 +498,8 @@ def user_scores(name: str, target: str, place: Span, n_cells: int, n_values: int
         n_values: the number of values of a cell.
 
     Raises:
-        GmlmError: E744 if it cannot be imported, JAX cannot trace it, or its result has another shape.
+        GmlmError: E744 if it cannot be imported, JAX cannot trace it, its result has another shape,
+            or it is NaN for cells whose value is certain.
     """
     found, called = user_function(target, place, CALLED[name]), CALLED[name]
     # One row alone, and many: a function that counts axes from the first fails for one of them.
@@ -515,6 +518,11 @@ def user_scores(name: str, target: str, place: Span, n_cells: int, n_values: int
                 got = f"{result.dtype} of shape {result.shape}"
             message = f"`{target}` must return floats of shape {cells} for log p of shape {table}"
             raise fail("E744", f"{message}, got {got}", place, "called here", help=called)
+    certain = jnp.where(jnp.arange(n_values) == 0, 0.0, jnp.full((n_cells, n_values), -jnp.inf))
+    codes = (jnp.zeros(n_cells, np.int32),) if name == "planner" else ()
+    if np.isnan(found(*codes, certain)).any():
+        message, p = f"`{target}` returns NaN where a value has probability 1", "jnp.where(p > 0, p * log_p, 0)"
+        raise fail("E744", message, place, "called here", help=f"log p of the other values is -infinity; write `{p}` for p log p")
     return found
 
 

@@ -85,6 +85,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> None:
         second_axis=lambda log_p: log_p.max(axis=1),
         huge=lambda n: [2**62] * 4 + [n],
         broken=lambda log_p: log_p.nothing,
+        undefined=lambda log_p: (jnp.exp(log_p) * log_p).sum(-1),
         number=3,
     )
     monkeypatch.setitem(sys.modules, "own_confidence", own)
@@ -125,6 +126,7 @@ def test_an_order_of_places_is_a_confidence_too() -> None:
         ("whole", r"must return floats of shape \(4,\) for log p of shape \(4, 3\), got int"),
         ("second_axis", r"must return floats of shape \(5, 7, 4\) for log p of shape \(5, 7, 4, 3\), got float64 of shape \(5, 4, 3\)"),
         ("broken", "cannot be called: AttributeError"),
+        ("undefined", "returns NaN where a value has probability 1"),
         ("number", "is not a function"),
         ("nowhere", "cannot be imported"),
     ],
@@ -132,6 +134,19 @@ def test_an_order_of_places_is_a_confidence_too() -> None:
 def test_a_function_that_does_not_fit_is_reported_before_a_draw(name: str, words: str) -> None:
     with pytest.raises(gm.GmlmError, match=words):
         model_with(name).sample(PARAMS, "called", draws=1, chains=1)
+
+
+def test_cells_whose_confidence_has_no_order_settle_in_the_last_pass() -> None:
+    """The last two cells have numbers and settle first; NaN and -infinity of the first two come after them."""
+
+    def some(log_p):
+        place = jnp.broadcast_to(jnp.arange(log_p.shape[-2]), log_p.shape[:-1])
+        unordered = jnp.where(jnp.isneginf(log_p[..., 1]), 0.0, jnp.where(place % 2 == 1, jnp.nan, -jnp.inf))
+        return jnp.where(place >= 2, place.astype(log_p.dtype), unordered)
+
+    vars(sys.modules["own_confidence"])["some"] = some
+    laws = [np.asarray(gm.theory.output_law(model_with(f), PARAMS, sampler="called").probabilities) for f in ("some", "last")]
+    np.testing.assert_allclose(*laws, atol=1e-12)
 
 
 @pytest.mark.parametrize(("word", "function"), [("listed", "counted"), ("capped", "hiding"), ("self", "planned")])
@@ -152,6 +167,21 @@ def test_a_schedule_and_a_planner_decode_as_what_they_write_again(word: str, fun
         np.testing.assert_allclose(*curve.table.groupby("sampler")["kl"].apply(np.asarray), atol=1e-12)
     if network and word == "listed":
         np.testing.assert_allclose(*(model.loss(params, rows, mask=m) for m in "ab"), atol=1e-12)
+
+
+def test_a_planner_without_an_order_trusts_the_cells_that_have_one() -> None:
+    laws = []
+    for least in (jnp.nan, -jnp.inf, -1e5):
+
+        def plan(codes, log_p, least=least):
+            odd = jnp.broadcast_to(jnp.arange(codes.shape[-1]) % 2 == 1, codes.shape)
+            return jnp.where(odd & ~jnp.isinf(log_p[..., 1]), least, -1.0)
+
+        sys.modules["own_confidence"].plan = plan  # type: ignore[attr-defined]
+        model = gm.parse(NETWORK + DECODERS, allow_python=True).model()
+        laws.append(np.asarray(gm.theory.output_law(model, model.init_params(seed=0), sampler="planned").probabilities))
+    np.testing.assert_allclose(laws[0], laws[1], atol=1e-12)
+    np.testing.assert_allclose(laws[0], laws[2], atol=1e-12)
 
 
 def test_a_planner_that_trusts_every_settled_cell_hides_none_again() -> None:
