@@ -16,6 +16,7 @@ from ..fit import verify_spread
 from ..plan import verify_held
 from ._bootstrap import refitted, row_shares
 from ._centrality import MEASURES, Network
+from .limits import DROPPING_QUANTILES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 SHARES = tuple(np.linspace(0.05, 0.75, 10))  # the default of bootnet
-TAILS = (0.025, 0.975)  # of the table
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,9 +77,9 @@ class CaseDropping:
         for name, found in self.correlations.items():
             known = [row[~np.isnan(row)] for row in found]
             mean = [k.mean() if len(k) else np.nan for k in known]
-            ends = np.array([np.quantile(k, TAILS) if len(k) else (np.nan, np.nan) for k in known])
+            ends = np.array([np.quantile(k, DROPPING_QUANTILES) if len(k) else (np.nan, np.nan) for k in known])
             columns: dict[str, Any] = {"statistic": name, "dropped": self.shares, "rows": self.rows, "mean": mean}
-            columns |= {f"{100 * t:.3g}%": e for t, e in zip(TAILS, ends.T, strict=True)}
+            columns |= {f"{100 * t:.3g}%": e for t, e in zip(DROPPING_QUANTILES, ends.T, strict=True)}
             parts.append(pd.DataFrame(columns | {"above": self._above(found), "subsets": [len(k) for k in known]}))
         return pd.concat(parts, ignore_index=True)
 

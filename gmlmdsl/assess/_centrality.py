@@ -15,6 +15,7 @@ from ..evaluate import unflatten, verified_level, verified_quantile
 from ..plan import PairTables, plan_pair_tables, verify_held
 from ._bootstrap import Bootstrap
 from ._couplings import centred_values, gauged, scored, verify_gauge
+from .limits import EQUAL_LENGTHS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-SAME = 1e-9  # relative difference below which two lengths count as equal
 UNORDERED = "nan: a coupling of values that have no order has no sign, and a cell with one has no expected influence"
 MEASURES = ("strength", "expected_influence", "closeness", "betweenness")
 EDGES = "edges"
@@ -180,10 +180,10 @@ def _paths(near: list[list[tuple[int, float]]], source: int) -> tuple[Array, Arr
         order.append(v)
         for w, length in near[v]:
             to = distance[v] + length
-            if to < distance[w] * (1 - SAME):
+            if to < distance[w] * (1 - EQUAL_LENGTHS):
                 distance[w], paths[w], before[w] = to, paths[v], [v]
                 heapq.heappush(waiting, (to, w))
-            elif not done[w] and to <= distance[w] * (1 + SAME):
+            elif not done[w] and to <= distance[w] * (1 + EQUAL_LENGTHS):
                 paths[w] += paths[v]
                 before[w].append(v)
     through = np.zeros(count)

@@ -17,12 +17,12 @@ from ..fit import SINGULAR, PersistentContrastiveDivergence, at_kinks, curvature
 from ..fit import objective_colouring as colours_of
 from ._measure import Measure, measure_of
 from ._scored_rows import ScoredRows, evidence_of, params64, rows_under, verify_own
+from .limits import MOST_SCORES
 
 if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-MOST_SCORES = 1 << 27  # maximum number of entries of a matrix of rows by directions
 NO_MINIMUM = ("no-minimiser", "not-converged", "diverged")
 
 

@@ -20,9 +20,9 @@ from ..evaluate import init_params
 from ..fit import Evidence, Penalised, evidence_identity, long_fit, verified_rows, verify_possible
 from ..plan import verify_held
 from ._couplings import pairs_of
-from ._path_choice import GAMMA as ELASSO_GAMMA
 from ._path_choice import averaged, ebic, held_out, penalised_ebic, span, stability
 from ._path_runs import Edges, PathOptions, Runs, edges_of
+from .limits import EBIC_GAMMA, ELASSO_GAMMA, PENALTY_MARGIN, PENALTY_SPAN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,12 +33,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 CRITERIA = ("ebic", "elasso", "cv", "stability")
 RULES = ("and", "or")
-# factor on the smallest penalty without couplings, so that rounding leaves no coupling
-ABOVE = 1 + 1e-5
 # default numbers of penalties; a coarse grid may skip the last penalty that the bound admits
 POINTS = {"ebic": 30, "elasso": 100, "cv": 30, "stability": 100}
-GAMMA = 0.5  # of "ebic"
-SPAN = 0.01  # the last penalty as a share of the first
 
 
 @dataclass(frozen=True)
@@ -158,7 +154,7 @@ def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Any, Map
     _verify(evidence, options)
     if options.criterion == "elasso":
         options = replace(options, rule=options.rule or "and", gamma=ELASSO_GAMMA if options.gamma is None else options.gamma)
-    options = replace(options, gamma=GAMMA if options.gamma is None else options.gamma)
+    options = replace(options, gamma=EBIC_GAMMA if options.gamma is None else options.gamma)
     with jax.enable_x64(True), contextlib.ExitStack() as long:  # pyright: ignore[reportAttributeAccessIssue]
         edges = edges_of(evidence.lowered.graph, options.on)
         weights = verified_rows(evidence.mask, evidence.codes, evidence.options)
@@ -167,7 +163,7 @@ def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Any, Map
         identity = functools.partial(evidence_identity, evidence, start, vars(options))
         saved = long.enter_context(long_fit(options.checkpoint, identity))
         with options.waiting("least penalty without couplings"):
-            run, share = Runs(evidence, edges, weights, options.rule, saved), SPAN
+            run, share = Runs(evidence, edges, weights, options.rule, saved), PENALTY_SPAN
             if options.criterion == "elasso":
                 run.standardise()
                 share = span(run)
@@ -289,7 +285,7 @@ def _penalties(run: Runs, given: Any, points: int, span: float) -> tuple[Array, 
         points = points if given is None else whole_number("penalty", given, 2)
         verify_held(16 * points * run.copies, f"{points:,} penalties", "fewer of them: `penalty=30`")
         shares = np.geomspace(1.0, span, points)
-        return shares, shares[:, None] * np.maximum(run.largest(), 1e-300) * ABOVE
+        return shares, shares[:, None] * np.maximum(run.largest(), 1e-300) * PENALTY_MARGIN
     help_ = "`penalty=[0.1, 0.05, 0.02]`, or `penalty=20` for twenty of them"
     try:
         found = np.sort(np.atleast_1d(np.asarray(given, float)).ravel())[::-1]

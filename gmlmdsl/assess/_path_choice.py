@@ -15,21 +15,12 @@ from ..data import generator
 from ..evaluate import flatten
 from ..fit import MOST_INFERRED, Curvature, Penalised, curvature, objective_colouring
 from ._path_runs import PathOptions, Runs
+from .limits import ELASSO_SPAN, FLAT_CURVATURE, MOST_REFIT_STEPS, PENALTIES_AT_ONCE, SHARE_ROUNDING
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Array = np.ndarray
-AT_ONCE = 5  # number of penalties that are fitted between two evaluations of the bound
-ROUNDING = 1e-9  # rounding error of a share of half samples
-# Maximum number of steps of a refit. A refit that needs more may have no minimum; it counts as not
-# converged, and its loss is that after these steps.
-MOST_STEPS = 1000
-# Share of a curvature of 1, which each entry has in its own units. Flatter directions do not count.
-FLAT = 1e-9
-GAMMA = 0.25  # the default of IsingFit
-# glmnet's grid: the last penalty as a share of the first, with more rows than predictors
-SPAN = 1e-4
 
 
 def held_out(run: Runs, penalties: Array, options: PathOptions) -> tuple[Array, Array, Array]:
@@ -76,9 +67,9 @@ def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.Dat
     ever = np.zeros((len(halves), count), bool)
     bounds, converged = np.full(len(penalties), np.inf), np.ones(penalties.shape, bool)
     # The bound grows as the penalty falls: penalties beyond the limit are not fitted.
-    for start in range(0, len(penalties), AT_ONCE):
-        here = slice(start, start + AT_ONCE)
-        what = f"half samples, penalties {start + 1} to {min(start + AT_ONCE, len(penalties))} of {len(penalties)}"
+    for start in range(0, len(penalties), PENALTIES_AT_ONCE):
+        here = slice(start, start + PENALTIES_AT_ONCE)
+        what = f"half samples, penalties {start + 1} to {min(start + PENALTIES_AT_ONCE, len(penalties))} of {len(penalties)}"
         for h in tracked(range(len(halves)), what, shows_progress(options.progress)):
 
             def fitted(*_: object, h: int = h, here: slice = here) -> tuple[Any, ...]:
@@ -95,7 +86,9 @@ def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.Dat
         if bounds[here][-1] > options.wrong:
             break
     last = int(np.flatnonzero(bounds <= options.wrong).max(initial=0))
-    frame = pd.DataFrame({"coupling": run.edges.names, "probability": share[last], "stable": share[last] >= options.threshold - ROUNDING})
+    frame = pd.DataFrame(
+        {"coupling": run.edges.names, "probability": share[last], "stable": share[last] >= options.threshold - SHARE_ROUNDING}
+    )
     return frame.sort_values("probability", ascending=False, kind="stable", ignore_index=True), float(bounds[last]), last, converged
 
 
@@ -166,7 +159,7 @@ def _refits(run: Runs, found: list[Penalised], selected: Array, least: Array, pr
     """
 
     def refit(k: int, start: Penalised) -> Penalised:
-        return run.refit(run.whole, start, selected[k], most=MOST_STEPS)
+        return run.refit(run.whole, start, selected[k], most=MOST_REFIT_STEPS)
 
     last = len(found) - 1
     with options.waiting("first refit"):
@@ -219,7 +212,7 @@ def trace(curve: Curvature, allowed: Array) -> float:
     if not len(h):
         return 0.0
     eye = np.eye(len(h))
-    return float((scipy.linalg.cho_solve(scipy.linalg.cho_factor(h + FLAT * eye), eye) * s).sum())
+    return float((scipy.linalg.cho_solve(scipy.linalg.cho_factor(h + FLAT_CURVATURE * eye), eye) * s).sum())
 
 
 def _within(basis: Array, unit: Array, allowed: Array, matrix: Array) -> Array:
@@ -257,7 +250,7 @@ def _curve(run: Runs, found: Penalised) -> Curvature | None:
 def _verify_minimum(hessian: Array) -> None:
     diagonal = np.diag(hessian)
     size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    if len(hessian) and np.linalg.eigvalsh(hessian / size[:, None] / size)[0] < -FLAT:
+    if len(hessian) and np.linalg.eigvalsh(hessian / size[:, None] / size)[0] < -FLAT_CURVATURE:
         message = "at the refit that would be chosen the loss curves down in some direction: no minimum, and no degrees of freedom"
         raise fail("E552", message, help='`criterion="cv"` and `"stability"` need no curvature')
 
@@ -265,7 +258,7 @@ def _verify_minimum(hessian: Array) -> None:
 def span(run: Runs) -> float:
     """Return the last penalty as a share of the first, which glmnet chooses by rows and predictors."""
     few = (run.size(run.whole) < run.touch.sum(axis=1)).any()
-    return np.sqrt(SPAN) if few else SPAN
+    return np.sqrt(ELASSO_SPAN) if few else ELASSO_SPAN
 
 
 def penalised_ebic(run: Runs, selected: Array, loss: Array, options: PathOptions) -> Array:

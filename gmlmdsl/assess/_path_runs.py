@@ -39,12 +39,12 @@ from ..fit import (
 )
 from ..graph import FactorGraph
 from ..plan import PairTables, entry_parameters, plan_pair_tables, verify_held
+from .limits import ARRAYS_PER_COPY
 
 if TYPE_CHECKING:
     from ..evaluate import Objective
 
 Array = np.ndarray
-STATES = 8  # number of arrays of the size of the parameters that a descent stores for each copy
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Runs:
             self.shared = copies_of_blocks(objective, np.concatenate(groups))
             arrays, size = self.shared.owner.shape
             help_ = 'leave `rule=` out: the joint fit has one copy of them, "ebic" is as precise'
-            verify_held(8.0 * STATES * size * arrays, f"{arrays:,} copies of {size:,} parameters", help_)
+            verify_held(8.0 * ARRAYS_PER_COPY * size * arrays, f"{arrays:,} copies of {size:,} parameters", help_)
         self.whole = self.values(objective)
         self.scales: Array | None = None
 

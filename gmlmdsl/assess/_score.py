@@ -19,12 +19,12 @@ from ..fit import row_weights
 from ..read import verify_unmasked, with_rows_of
 from ._measure import Measure, measure_of
 from ._scored_rows import evidence_of, params64, rows_under
+from .limits import MOST_FITS
 
 if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-MOST_FITS = 1000
 
 
 @dataclass(frozen=True, repr=False)

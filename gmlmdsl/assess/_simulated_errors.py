@@ -40,16 +40,13 @@ from ..plan import BUDGET, verify_held
 from ._information import verify_minimum
 from ._scored_rows import ScoredRows, params64, rows_under
 from ._simulation import How, SimulatedRows, draw, effective_each, verify_evaluations, verify_memory
+from .limits import FEWEST_EFFECTIVE, MOST_COLUMNS
 
 if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
 F = TypeVar("F", bound="FitRecord")
-# maximum number of simulated rows whose gradients are in memory at once, unless one kind has more
-# draws
-MOST_COLUMNS = 1 << 12
-FEWEST_EFFECTIVE = 100  # number of draws; with fewer, the error of a standard error is 7 % or more
 FEW_DRAWS = "few-draws"  # slug
 
 
@@ -248,8 +245,4 @@ def _with(fit: F, found: Covariances, drawn: SimulatedRows, effective: float, ho
     status = dataclasses.replace(fit.status, findings=tuple(findings), unknown=None)
     simulated: dict[str, object] = {"words": words, "draws": draws, "effective": effective}
     simulated["how"] = {"seed": int(how.seed), "sampler": how.sampler, "warmup": how.warmup, "thin": how.thin}
-    return dataclasses.replace(
-        fit,
-        inference=Inferred(status, found),
-        meta=fit.meta | {"simulated": simulated},
-    )
+    return dataclasses.replace(fit, inference=Inferred(status, found), meta=fit.meta | {"simulated": simulated})

@@ -22,17 +22,13 @@ from ..masks import lower_mask
 from ..plan import BUDGET, plan_update, verify_moves_all
 from ..program import ir
 from ..sample import KernelRun, effective_sample_size, masks_in, starts
+from .limits import CHAINS, DRAWS_AT_ONCE, ENTRIES_AT_ONCE, MOST_EVALUATIONS, PILOT_DRAWS
 
 if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
 EXACT = "exact"
-CHAINS = 8  # number of chains for each distribution
-PILOT = 256  # number of draws of each chain from which `thin` is determined
-MOST_AT_ONCE = 256  # maximum number of independent draws at once
-MOST_ENTRIES = 1 << 22  # maximum number of table entries of exact draws at once
-MOST_EVALUATIONS = 1e12  # maximum number of evaluations of factors: an hour or more
 Track = Callable[[Array], Array]
 
 
@@ -119,7 +115,7 @@ def _independent(lowered: Lowered, params: dict[str, jax.Array], laws: Array, ho
     graph, device = lowered.graph, derive.graph_arrays(lowered.graph)
     kept, nothing = Contractions(graph), np.zeros(graph.n_cells, bool)
     line, parts, at_once = "", [], _laws_at_once(kept, nothing, len(laws))
-    steps = math.ceil(how.draws / MOST_AT_ONCE) if len(laws) == 1 else how.draws
+    steps = math.ceil(how.draws / DRAWS_AT_ONCE) if len(laws) == 1 else how.draws
     columns = math.ceil(how.draws / steps)
     for first in range(0, len(laws), at_once):
         # All groups have the same size, so that they share one compilation.
@@ -141,7 +137,7 @@ def _laws_at_once(kept: Contractions, nothing: Array, laws: int) -> int:
         if not kept.graph.is_normalised:
             raise
         entries = kept.graph.n_cells
-    return int(min(laws, max(1, MOST_ENTRIES // max(1, entries))))
+    return int(min(laws, max(1, ENTRIES_AT_ONCE // max(1, entries))))
 
 
 def _of_chains(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> SimulatedRows:
@@ -153,7 +149,7 @@ def _of_chains(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], l
     _verify_sampler(lowered, checked, params)
     graph, device, each = lowered.graph, derive.graph_arrays(lowered.graph), math.ceil(how.draws / CHAINS)
     step = sum(float(g.n) * g.cells.shape[1] for g in graph.groups) * int(graph.sizes.max(initial=1)) * CHAINS * len(laws)
-    pilot_draws = PILOT if how.thin is None else 0
+    pilot_draws = PILOT_DRAWS if how.thin is None else 0
     verify_evaluations(step * (how.warmup + pilot_draws + (how.thin or 1) * each), f"{how.draws:,} draws of `{name}`")
     kernel, target = derive.build_kernel(lowered, checked, params).kernel, derive.Target(device, params, None)
     begun = [starts(graph, CHAINS, how.seed, None, _held(lowered, law), params).codes for law in laws.tolist()]
@@ -166,10 +162,10 @@ def _of_chains(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], l
 
     codes, warmup, thin = np.concatenate(begun, axis=1), how.warmup, how.thin
     if thin is None:
-        verify_memory(graph, float(len(laws)) * CHAINS * PILOT)
-        pilot, codes = run(codes, 0, PILOT, warmup, 1)
+        verify_memory(graph, float(len(laws)) * CHAINS * PILOT_DRAWS)
+        pilot, codes = run(codes, 0, PILOT_DRAWS, warmup, 1)
         effective = effective_draws(track(pilot[:CHAINS].reshape(-1, graph.n_cells).T), CHAINS)
-        warmup, thin = 0, 1 if np.isnan(effective) else max(1, round(CHAINS * PILOT / effective))
+        warmup, thin = 0, 1 if np.isnan(effective) else max(1, round(CHAINS * PILOT_DRAWS / effective))
         verify_evaluations(step * thin * each, f"{how.draws:,} draws of `{name}`, {counted(thin, 'run')} apart,")
     found, _ = run(codes, 1, each, warmup, thin)
     whole = found.reshape(len(laws), CHAINS * each, graph.n_cells)

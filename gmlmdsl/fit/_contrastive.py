@@ -43,7 +43,6 @@ from ..program import ir
 from ..sample import starts, verify_chains
 from ._clamped_rows import ClampedRows, log_rows, redrawn_rows, report, rows_of, sloped
 from ._held_chains import Law, Looked, Sweeps, look, moved
-from ._imputation import FIRST_SWEEPS, SWEEPS
 from ._independent_start import independent_start
 from ._long_fit import LongFit
 from ._methods import PersistentContrastiveDivergence
@@ -52,23 +51,28 @@ from ._scaled_step import Metric, metric_of, scaled_step
 from ._settled import Settled
 from ._status import Finding, Status
 from ._two_point import Agreement, TwoPoint, compared_cells
+from .limits import (
+    BURN_IN,
+    CHOSEN_CHAINS,
+    EXAMINATION_RATIO,
+    FEWEST_CHAINS,
+    FEWEST_READINGS,
+    FIRST_EXAMINATION,
+    FIRST_SWEEPS,
+    LONGER_EXAMINATION,
+    MOST_CHAIN_CELLS,
+    MOST_CONTRASTIVE_STEPS,
+    PUBLISHED_CORRELATION,
+    READ_PER_EFFECTIVE_ROW,
+    STEPS_PER_CALL,
+    STEPS_PER_SWEEP,
+    SWEEPS,
+)
 
 if TYPE_CHECKING:
     from ._options import FitOptions
 
 Array = np.ndarray
-STEPS_PER_CALL = 16
-FIRST_CHECK, MOST_STEPS = 64, 2048  # steps after which a fit without `steps=` is examined, and ends
-BETWEEN = math.sqrt(2)  # ratio of the numbers of steps of two examinations
-BATCHES = 16  # smallest number of times that an examination reads the chains
-ENOUGH = 64  # number of configurations of chains for each effective row, if the steps are many
-SHARE = 8  # an examination has one sweep for so many steps, or more to read enough configurations
-LONGER = 4  # ratio by which an examination is longer if its noise hides the gradient
-CHAINS = (256, 10_000)  # the smallest and the largest number of chains that a fit chooses
-MOST_CODES = 2**24  # maximum number of cells of all chains, if a fit chooses
-FEWEST_CHAINS = 16  # the smallest number of chains for very many cells
-TARGET = 0.95  # Pearson correlation of the published algorithms
-BURN_IN = (10, 100)  # runs before the first step: from the start of the fit, and from the user's
 
 
 class Climb(eqx.Module):
@@ -218,10 +222,12 @@ def resolved(lowered: Lowered, start: dict[str, jax.Array], fixed: tuple[str, ..
     free = sum(p.size for p in host.parameters if p.name not in fixed)
     chains = method.chains
     if chains is None:
-        few = FEWEST_CHAINS * math.ceil(min(max(math.sqrt(free), CHAINS[0]), CHAINS[1]) / FEWEST_CHAINS)
-        chains = max(FEWEST_CHAINS, min(few, MOST_CODES // max(host.n_cells, 1)))
+        few = FEWEST_CHAINS * math.ceil(min(max(math.sqrt(free), CHOSEN_CHAINS[0]), CHOSEN_CHAINS[1]) / FEWEST_CHAINS)
+        chains = max(FEWEST_CHAINS, min(few, MOST_CHAIN_CELLS // max(host.n_cells, 1)))
     burn_in = BURN_IN[bool(options.init)] if method.burn_in is None else method.burn_in
-    return dataclasses.replace(method, chains=chains, burn_in=burn_in, steps=MOST_STEPS if method.steps is None else method.steps)
+    return dataclasses.replace(
+        method, chains=chains, burn_in=burn_in, steps=MOST_CONTRASTIVE_STEPS if method.steps is None else method.steps
+    )
 
 
 def prepared(
@@ -362,7 +368,7 @@ def _run(
     steps, run, trace = int(method.steps or 0), int(method.burn_in or 0), []
     restore, size = ravel_pytree(carry.free)[1], carry.places.size
     checks = _checks(steps) if stops else (steps,)
-    since = FIRST_CHECK // 2 if stops else steps // 2
+    since = FIRST_EXAMINATION // 2 if stops else steps // 2
     ended, begun, blank = None, 0, carry
     found = saved.begun(lambda step: (blank, np.zeros(step, carry.trace.dtype), run, since))
     if found is not None:
@@ -398,15 +404,15 @@ def agrees(agreement: Agreement | None, size: int, effective: float) -> bool:
         effective: the effective number of rows. With at least as many rows as parameters, the
             steps go on to the maximum.
     """
-    return agreement is not None and size > effective and agreement.pearson >= max(TARGET, agreement.ceiling)
+    return agreement is not None and size > effective and agreement.pearson >= max(PUBLISHED_CORRELATION, agreement.ceiling)
 
 
 def _checks(steps: int) -> set[int]:
     """Return the numbers of steps at which a fit is examined, multiples of the steps of a call."""
-    found, at = {steps}, float(FIRST_CHECK)
+    found, at = {steps}, float(FIRST_EXAMINATION)
     while at < steps:
         found.add(STEPS_PER_CALL * round(at / STEPS_PER_CALL))
-        at *= BETWEEN
+        at *= EXAMINATION_RATIO
     return found
 
 
@@ -422,10 +428,10 @@ def _examined(
 
     asked = None if law.rows.blocks is None else redrawn
     few = carry.places.size > effective  # so many parameters that the steps end before the maximum
-    wanted = 1 if few else math.ceil(ENOUGH * effective / (BATCHES * law.chain_keys.shape[0]))
-    times = BATCHES * max(1, min(wanted, steps // (LONGER * BATCHES)))
-    for batches in (times, LONGER * times):
-        each = max(1, steps // (SHARE * batches))
+    wanted = 1 if few else math.ceil(READ_PER_EFFECTIVE_ROW * effective / (FEWEST_READINGS * law.chain_keys.shape[0]))
+    times = FEWEST_READINGS * max(1, min(wanted, steps // (LONGER_EXAMINATION * FEWEST_READINGS)))
+    for batches in (times, LONGER_EXAMINATION * times):
+        each = max(1, steps // (STEPS_PER_SWEEP * batches))
         looked = look(law, free, carry.chains, carry.codes, asked, Sweeps(run, batches, each), effective)
         carry, run = carry._replace(chains=looked.chains), looked.run
         agreement = None if two_point is None else two_point.agreement(looked.codes)

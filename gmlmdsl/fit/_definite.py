@@ -11,11 +11,9 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
+from .limits import INVERSE_MARGIN, POWER_MARGIN, POWER_STEPS, SMALL_MATRIX
+
 Array = np.ndarray
-SMALL = 64  # rows up to which the cost of eigenvalues is negligible
-POWER_STEPS = 30
-MARGIN = 1.1  # factor on a largest eigenvalue that is estimated from below
-SURE = 10.0  # factor by which the estimate of |inverse|_1 may be too small: three is rare
 
 
 def largest_eigenvalue(matrix: Array) -> float:
@@ -26,12 +24,12 @@ def largest_eigenvalue(matrix: Array) -> float:
     """
     if not matrix.size:
         return 0.0
-    if len(matrix) <= SMALL:
+    if len(matrix) <= SMALL_MATRIX:
         return float(np.linalg.eigvalsh(matrix)[-1])
     v = np.random.default_rng(0).normal(size=len(matrix))
     for _ in range(POWER_STEPS):
         v = matrix @ (v / max(float(np.linalg.norm(v)), 1e-300))
-    return MARGIN * float(np.linalg.norm(v))
+    return POWER_MARGIN * float(np.linalg.norm(v))
 
 
 def exceeds(matrix: Array, least: float) -> bool:
@@ -48,7 +46,7 @@ def least_eigenvalue(matrix: Array, factor: Array) -> float:
         return 0.0
     largest = norm(matrix)
     reciprocal, _ = lapack.dpocon(factor, largest, uplo="U")  # pyright: ignore[reportAttributeAccessIssue]
-    return float(reciprocal) * largest / SURE
+    return float(reciprocal) * largest / INVERSE_MARGIN
 
 
 def norm(matrix: Array) -> float:

@@ -38,7 +38,7 @@ from ..masks import AbstractMask
 from ..plan import verify_held
 from ._contrastive import Climbed, climb
 from ._few_rows import Inferred, Later, effective_rows, infer
-from ._imputation import MOST_ROUNDS, STEPS, SWEEPS, monte_carlo_em, unconstrained_errors
+from ._imputation import monte_carlo_em, unconstrained_errors
 from ._inference import Copies, verify_counts
 from ._long_fit import LongFit, fit_identity, long_fit
 from ._methods import MonteCarloEM, PersistentContrastiveDivergence, verify_method, verify_whole
@@ -55,10 +55,11 @@ from ._minimise import (
     start_of_vanished,
     stochastic,
 )
-from ._optimise import ROUGH, Outcome, Scaled, lbfgs, scaling
+from ._optimise import Outcome, Scaled, lbfgs, scaling
 from ._options import Evidence, FitOptions
 from ._prepare import Prepared, make_objective, objective_colouring, verify_possible
 from ._status import Status, examine, judge
+from .limits import MOST_ROUNDS, ROUGH_TOLERANCE, STEPS_PER_ROUND, SWEEPS
 
 Array = np.ndarray
 
@@ -284,7 +285,7 @@ def _impute(prepared: Prepared, options: FitOptions, colours: Colouring | None, 
         matrix = scaling(objective, free, curve.hessian / float(objective.scale), curve.basis)
 
     def minimise(at: Objective, where: Arrays) -> Outcome:
-        return lbfgs(Scaled(at, where, matrix), STEPS, ROUGH)
+        return lbfgs(Scaled(at, where, matrix), STEPS_PER_ROUND, ROUGH_TOLERANCE)
 
     errors = np.full(sum(v.size for v in free.values()), np.nan)
     if curve is not None:

@@ -15,12 +15,10 @@ from ..derive import AbstractKernel, State, Target, bounded_jit, fold, log_poten
 from ..evaluate import Frame, log_prior
 from ._clamped_rows import ClampedRows
 from ._settled import Settled, settled
+from .limits import MOST_CHAIN_GROUPS, RETURNED_READINGS, SETTLING_PART
 
 Array = np.ndarray
 Free = dict[str, jax.Array]
-GROUPS = 16  # maximum number of groups of chains, and of rows
-LOOKS = 8  # number of times at which the configurations of the chains are returned
-SETTLING = 4  # one part of the sweeps so many times shorter precedes those that count
 
 
 class Law(eqx.Module):
@@ -93,7 +91,7 @@ def row_statistics(
 ) -> tuple[jax.Array, jax.Array]:
     """Return the mean statistics of groups of rows, shape (groups, entries), and their weights."""
     count = codes.shape[1]
-    groups = min(GROUPS, count)
+    groups = min(MOST_CHAIN_GROUPS, count)
     places = jnp.arange(count + -count % groups)
     chosen, weights = jnp.minimum(places, count - 1), jnp.where(places < count, rows.weights[jnp.minimum(places, count - 1)], 0.0)
 
@@ -166,20 +164,20 @@ def look(
     by_rows, weights = row_statistics(law.rows, law.frame, law.held, free, codes)
     small = np.int8 if int(np.asarray(law.rows.graph.sizes).max(initial=1)) <= 127 else np.int32
     snapshots, replicates = [], []
-    for batch in range(-batches // SETTLING, batches):
+    for batch in range(-batches // SETTLING_PART, batches):
         chains = moved(law, params, chains, jnp.asarray(run), jnp.asarray(each * law.sweeps))
         run += each * law.sweeps
         if batch < 0:
             continue
         snapshots.append(np.asarray(chains.codes).astype(small))
-        if redrawn is not None and batch % (batches // GROUPS) == 0:
+        if redrawn is not None and batch % (batches // MOST_CHAIN_GROUPS) == 0:
             codes = redrawn(codes, batch)
             by_rows, weights = row_statistics(law.rows, law.frame, law.held, free, codes)
             replicates.append(np.average(np.asarray(by_rows), axis=0, weights=np.asarray(weights)))
     # Parts of the same size share a compiled program.
     seen = np.stack(snapshots)
-    groups = min(GROUPS, seen.shape[2])
-    parts = np.split(seen, 2 * batches // GROUPS)
+    groups = min(MOST_CHAIN_GROUPS, seen.shape[2])
+    parts = np.split(seen, 2 * batches // MOST_CHAIN_GROUPS)
     halves, variance = np.zeros((2, groups, by_rows.shape[1]), by_rows.dtype), np.zeros(by_rows.shape[1], by_rows.dtype)
     for k, part in enumerate(parts):
         means = np.asarray(group_means(law, free, jnp.asarray(_by_group(part, groups))))
@@ -192,7 +190,7 @@ def look(
     apart = (halves[0] + halves[1]) / 2 - against - np.asarray(_prior_slope(law.frame, law.held, law.total, free))
     sampling = share**2 @ (rows - mean) ** 2 * (len(rows) / max(len(rows) - 1, 1))
     sampling = np.where(sampling > 0, sampling, variance / effective)
-    return Looked(settled(apart, halves[1] - halves[0], sampling, variance), chains, run, seen[1 :: batches // LOOKS])
+    return Looked(settled(apart, halves[1] - halves[0], sampling, variance), chains, run, seen[1 :: batches // RETURNED_READINGS])
 
 
 def _by_group(seen: Array, groups: int) -> Array:

@@ -31,21 +31,21 @@ from ..graph import FactorGraph
 from ._inference import Copies
 from ._long_fit import LongFit
 from ._optimise import Outcome
+from .limits import (
+    FEWEST_LATENT_ROUNDS,
+    FEWEST_ROUNDS,
+    FIRST_SWEEPS,
+    MOST_DRIFT,
+    MOST_REDRAWN_VALUES,
+    MOST_ROUNDS,
+    REDRAWN,
+    ROUNDS_BETWEEN,
+    SETTLED_NOISE,
+    SWEEPS,
+    UNKNOWN_ERROR,
+)
 
 Array = np.ndarray
-COPIES = 20
-BLOCK_VALUES = 8  # maximum number of joint values of a block that is redrawn at once
-FIRST_SWEEPS, SWEEPS = 50, 2
-FEWEST_ROUNDS, MOST_ROUNDS, ROUNDS_BETWEEN = 30, 300, 10
-# With latents, the fit starts near a saddle, at which the values of a latent are exchangeable.
-FEWEST_LATENT = 100
-NOISE = 0.05  # in units of a standard error
-# If the standard error of an estimate is unknown, this share of the estimate (or of 1, if larger)
-# replaces it.
-UNKNOWN = 0.1
-DRIFT = 3.0  # in units of Monte Carlo errors
-REDRAWN = 5  # number of imputations of every copy from which standard errors are computed
-STEPS = 5  # steps of the minimiser in one iteration, after which the imputations move anyway
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def missing_blocks(graph: FactorGraph, missing: Array) -> tuple[Array, int]:
         values = 1
         for cell in np.flatnonzero(missing[:, r]).tolist():
             size = int(graph.sizes[cell])
-            if blocks and values * size <= BLOCK_VALUES:
+            if blocks and values * size <= MOST_REDRAWN_VALUES:
                 blocks[-1].append(cell)
                 values *= size
             else:
@@ -170,9 +170,9 @@ def monte_carlo_em(
         if outcome.reason == "diverged" or not free:
             noise = drift = float("inf") if free else 0.0
             break
-        if number >= (FEWEST_LATENT if report.latents else FEWEST_ROUNDS) and number % ROUNDS_BETWEEN == 0:
+        if number >= (FEWEST_LATENT_ROUNDS if report.latents else FEWEST_ROUNDS) and number % ROUNDS_BETWEEN == 0:
             noise, drift = _judge(np.array(found[number // 2 :]), errors)
-            if noise < NOISE and drift < DRIFT:
+            if noise < SETTLED_NOISE and drift < MOST_DRIFT:
                 break
         if number < most_rounds:
             here = objective.codes, free
@@ -184,7 +184,7 @@ def monte_carlo_em(
         objective = redrawn(objective, free, FIRST_SWEEPS, most_rounds + 1 + number)
         last.append(np.asarray(objective.codes[:, columns]))
     copies = dataclasses.replace(imputed.copies, redrawn=np.array(last))
-    settled = noise < NOISE and drift < DRIFT
+    settled = noise < SETTLED_NOISE and drift < MOST_DRIFT
     reason = "diverged" if not np.isfinite(mean).all() else "converged" if settled else "steps"
     report = dataclasses.replace(report, imputations=imputed.copies.count, iterations=len(found), noise=noise, drift=drift)
     return objective, Outcome(free, np.array(trace), 0.0 if settled else float("inf"), len(found), reason), report, copies
@@ -204,9 +204,9 @@ def _judge(rounds: Array, errors: Array) -> tuple[float, float]:
     if not np.isfinite(rounds).all():
         return float("inf"), float("inf")
     known = np.isfinite(errors) & (errors > 0)
-    scale = np.where(known, errors, UNKNOWN * np.maximum(1.0, np.abs(rounds.mean(axis=0))))
+    scale = np.where(known, errors, UNKNOWN_ERROR * np.maximum(1.0, np.abs(rounds.mean(axis=0))))
     # A drift far below a standard error does not matter, even if it is significant.
-    z = halves / np.maximum(2 * error, NOISE * scale)
+    z = halves / np.maximum(2 * error, SETTLED_NOISE * scale)
     return float((error / scale).max(initial=0.0)), float(z.max(initial=0.0))
 
 

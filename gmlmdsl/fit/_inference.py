@@ -29,14 +29,9 @@ from ..evaluate import (
     unflatten,
 )
 from ._definite import cholesky, exceeds, inverse, largest_eigenvalue, least_eigenvalue, norm, solve
+from .limits import FALLING_SHARE, LEAST_EIGENVALUE, SINGULAR
 
 Array = np.ndarray
-# share of the largest eigenvalue: an eigenvalue further below 0 is not a rounding error
-FALLING = 1e-6
-# Below this largest eigenvalue all directions are flat, and squares of inverses leave the range
-# of floats
-LEAST = 1e-100
-SINGULAR = 1e-9  # share of the largest eigenvalue below which a direction is undetermined
 
 
 def verify_counts(weights_are: str, weights: Array) -> None:
@@ -99,7 +94,7 @@ class Curvature:
         It is None if some eigenvalue is negative, or 0 relative to the largest one.
         """
         least = SINGULAR * (largest_eigenvalue(self.hessian) if self.has_prior else self.largest)
-        found = cholesky(self.hessian) if least > SINGULAR * LEAST else None
+        found = cholesky(self.hessian) if least > SINGULAR * LEAST_EIGENVALUE else None
         sound = found is not None and (least_eigenvalue(self.hessian, found) > least or exceeds(self.hessian, least))
         return found if sound else None
 
@@ -135,7 +130,7 @@ class Curvature:
         if self.factor is not None:
             return self.basis[:, :0]
         values, vectors = np.linalg.eigh(self.hessian)
-        return self.basis @ vectors[:, values < -FALLING * max(values.max(initial=0.0), 1e-300)]
+        return self.basis @ vectors[:, values < -FALLING_SHARE * max(values.max(initial=0.0), 1e-300)]
 
     def without(self, directions: Array) -> Curvature:
         """Return the curvature on the orthogonal complement of some directions."""
@@ -161,9 +156,9 @@ class Curvature:
             return inverse(self.factor) if _is_identity(self.basis) else solve(self.factor, self.basis.T).T
         diagonal = np.abs(np.diag(self.hessian))
         # In this unit, no digits are lost because of the units of other entries.
-        unit = 1 / np.sqrt(np.where(diagonal > LEAST, diagonal, 1.0))
+        unit = 1 / np.sqrt(np.where(diagonal > LEAST_EIGENVALUE, diagonal, 1.0))
         values, vectors = np.linalg.eigh(unit[:, None] * self.hessian * unit)
-        whole = (vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), LEAST))) @ vectors.T
+        whole = (vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), LEAST_EIGENVALUE))) @ vectors.T
         return self.basis @ (unit[:, None] * whole * unit)
 
     @cached_property

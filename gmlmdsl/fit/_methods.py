@@ -14,12 +14,11 @@ from ..graph import FactorGraph
 from ..masks import AbstractMask, ListedMask, MixtureMask, SubsetMask, certain_mask
 from ..plan import BUDGET, plan_mask
 from ._training_options import Training
+from .limits import MOST_LATENT_VALUES
 
 if TYPE_CHECKING:
     from ._options import FitOptions
 
-# maximum for a block with the latents, which is enumerated for every copy of every row
-JOINT_VALUES = 2**10
 OPTIONAL = ("chains", "steps", "batch_size", "burn_in")  # chosen by the fit if None
 WHOLE = "(everything)"  # the name of the mask of a likelihood if no mask of the file was named
 
@@ -209,7 +208,7 @@ def completed_masks(graph: FactorGraph, mask: AbstractMask, latents: np.ndarray)
         joined = np.where((blocks < graph.n_cells).any(axis=1, keepdims=True), joined, graph.n_cells)
         joint = ListedMask(joined.astype(np.int32), probabilities, (), (), graph.n_cells, mask.span)
         plan = plan_mask(graph, joint, False)
-        if plan.values <= JOINT_VALUES:
+        if plan.values <= MOST_LATENT_VALUES:
             return joint, mask
     assert mask.mean_size is not None
     each = len(mask.reach) / mask.mean_size  # All cells then have the same weight.

@@ -23,11 +23,11 @@ from ._fit import Estimate
 from ._inference import Covariances
 from ._kinks import held_graph, without_interval
 from ._methods import PersistentContrastiveDivergence
-from ._minimise import MOST_INFERRED
 from ._options import Evidence
 from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes, outside, read_fit
 from ._starts import Starts
 from ._status import Finding, Status, sparse_directions
+from .limits import MOST_INFERRED
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -42,14 +42,7 @@ from jax.flatten_util import ravel_pytree
 from ..derive import bounded_jit, log_potential
 from ..evaluate import log_prior
 from ._held_chains import Law
-
-DAMPING = 0.1  # share of the noise of the curvature
-ITERATIONS = 5  # of conjugate gradients
-RATE = 0.3  # of the first step
-STEADY = 20.0  # number of steps after which the rate falls
-POWER = 0.5  # of the number of steps with which it falls
-FARTHEST = 1.0  # root mean square change of log p~ by a step, relative to the mean over chains
-CALIBRATED = 128  # maximum number of chains from which the ranges of the statistics are computed
+from .limits import CALIBRATION_CHAINS, CONJUGATE_ITERATIONS, DAMPING, FARTHEST_STEP, FIRST_RATE, RATE_POWER, STEADY_STEPS
 
 Free = dict[str, jax.Array]
 
@@ -71,7 +64,7 @@ def metric_of(law: Law, free: Free, codes: jax.Array) -> Metric:
         free: the unconstrained parameters.
         codes: all chains, shape (cells, chains).
     """
-    few = codes[:, :CALIBRATED].T
+    few = codes[:, :CALIBRATION_CHAINS].T
 
     def statistics(code: jax.Array) -> Free:
         return jax.grad(lambda at: log_potential(law.rows.graph, law.frame.constrain(at, law.held), code[:, None])[0])(free)
@@ -142,8 +135,8 @@ def scaled_step(metric: Metric, law: Law, free: Free, chains: jax.Array, gradien
         direction = direction + conjugate_gradients(curved, -ravel_pytree(gradient)[0] - own, diagonal) / 2
     moved = jnp.concatenate([push(direction) for push, _ in halves])
     change = jnp.sqrt(((moved - moved.mean()) ** 2).mean())
-    rate = RATE / (1 + number / STEADY) ** POWER
-    return restore(jnp.minimum(rate, FARTHEST / jnp.maximum(change, 1e-30)).astype(flat.dtype) * direction)
+    rate = FIRST_RATE / (1 + number / STEADY_STEPS) ** RATE_POWER
+    return restore(jnp.minimum(rate, FARTHEST_STEP / jnp.maximum(change, 1e-30)).astype(flat.dtype) * direction)
 
 
 def conjugate_gradients(matrix: Callable[[jax.Array], jax.Array], target: jax.Array, diagonal: jax.Array) -> jax.Array:
@@ -159,4 +152,4 @@ def conjugate_gradients(matrix: Callable[[jax.Array], jax.Array], target: jax.Ar
         return x, rest, turned + (after / jnp.maximum(size, 1e-30)) * way, after
 
     first = target / diagonal
-    return jax.lax.fori_loop(0, ITERATIONS, turn, (jnp.zeros_like(target), target, first, target @ first))[0]
+    return jax.lax.fori_loop(0, CONJUGATE_ITERATIONS, turn, (jnp.zeros_like(target), target, first, target @ first))[0]

@@ -30,11 +30,9 @@ from functools import cache
 import numpy as np
 import scipy  # its modules load at first use
 
+from .limits import FEW_GROUPS, HIDING_NOISE, SETTLED_LEVEL, SMALL_GRADIENT
+
 Array = np.ndarray
-LEVEL = 1e-3  # significance level of each test
-SMALL = 0.2  # share of the sampling error below which a gradient or a drift does not count
-FEW = 4  # number of groups up to which an error of 0 says nothing
-HIDDEN = 0.2  # share of the sampling error above which Monte Carlo noise hides the gradient
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class Settled:
     @property
     def is_hidden(self) -> bool:
         """Whether Monte Carlo noise hides a gradient that matters."""
-        return not self.share <= HIDDEN
+        return not self.share <= HIDING_NOISE
 
     @property
     def stands_still(self) -> bool:
@@ -82,7 +80,7 @@ class Settled:
             head = f"The chains have not settled after {steps} steps: at fixed parameters their means drift by {self.drifting:.2g}"
             return f"{head} of the sampling error of the rows; {self.words}", "Raise `sweeps` of the method, or take a sampler that mixes"
         head = f"Monte Carlo noise hides the gradient after {steps} steps: {self.words}"
-        return f"{head}, and {HIDDEN:.2g} is the most that decides", "Raise `chains` or `steps` of the method"
+        return f"{head}, and {HIDING_NOISE:.2g} is the most that decides", "Raise `chains` or `steps` of the method"
 
 
 def settled(groups: Array, drift: Array, sampling: Array, variance: Array) -> Settled:
@@ -101,16 +99,16 @@ def settled(groups: Array, drift: Array, sampling: Array, variance: Array) -> Se
     mean, error = groups.mean(axis=0), groups.std(axis=0, ddof=1) / np.sqrt(count)
     known = float((sampling / scale).sum())
     share = float(np.sqrt((error**2 / scale).sum() / known)) if known > 0 else float(error.any())
-    bound = -scipy.special.stdtrit(count - 1, LEVEL / (2 * max(size, 1)))
+    bound = -scipy.special.stdtrit(count - 1, SETTLED_LEVEL / (2 * max(size, 1)))
     largest, noise = float(np.abs(mean).max(initial=0.0)), float(error.max(initial=0.0))
     part = _size(groups, scale, known)
     own = np.abs(mean) / np.sqrt(np.where(sampling > 0, sampling, np.inf))
     # Few groups that agree by chance have no error.
-    told = (np.abs(mean) > bound * error) & (own > SMALL) & ((error > 0) | (count > FEW))
+    told = (np.abs(mean) > bound * error) & (own > SMALL_GRADIENT) & ((error > 0) | (count > FEW_GROUPS))
     alone = own[told].max(initial=0.0) if known > 0 else 0.0
-    moving = part if part > SMALL and _pushes(groups) else float(alone)
+    moving = part if part > SMALL_GRADIENT and _pushes(groups) else float(alone)
     moved = _size(drift, scale, known)
-    return Settled(largest, noise, share, moving, moved if moved > SMALL and _pushes(drift) else 0.0)
+    return Settled(largest, noise, share, moving, moved if moved > SMALL_GRADIENT and _pushes(drift) else 0.0)
 
 
 def _size(groups: Array, scale: Array, known: float) -> float:
@@ -131,7 +129,7 @@ def _pushes(groups: Array) -> bool:
     size = np.sqrt((groups**2).mean(axis=0))
     scaled, signs = groups / np.where(size > 0, size, 1.0), _signs(len(groups))
     lengths = ((signs @ (scaled @ scaled.T)) * signs).sum(axis=1)
-    return bool((lengths >= lengths[0] * (1 - 1e-12)).mean() < LEVEL)
+    return bool((lengths >= lengths[0] * (1 - 1e-12)).mean() < SETTLED_LEVEL)
 
 
 @cache

@@ -16,12 +16,9 @@ from ..masks import AbstractMask
 from ..plan import verify_held
 from ._fit import Estimate, fit_model
 from ._options import FitOptions
+from .limits import AGREEING_OBJECTIVES, SAME_PARAMETERS, START_SPREAD
 
 Array = np.ndarray
-SPREAD = 1.0  # standard deviation of a random start, in unconstrained coordinates
-AGREES = 0.01  # nats: objectives that differ by less count as equal
-# Entries that differ by more, relative to max(1, |entry|), belong to other parameters.
-SAME = 0.1
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ class Starts:
 
     Attributes:
         objectives: the objective of each fit in the order of the starts, without those of `failed`.
-        agree: the number of fits whose objective is the lowest, up to `AGREES`.
+        agree: the number of fits whose objective is the lowest, up to `AGREEING_OBJECTIVES`.
         switched: the number of these whose parameters are not those of the best fit.
         failed: the number of fits that diverged.
     """
@@ -49,7 +46,7 @@ class Starts:
     def words(self) -> str:
         """A sentence on the starts."""
         count = len(self.objectives) + self.failed
-        found = f"starts: {self.agree} of {counted(count, 'start')} reach the lowest objective within {AGREES:g} nats"
+        found = f"starts: {self.agree} of {counted(count, 'start')} reach the lowest objective within {AGREEING_OBJECTIVES:g} nats"
         if self.switched:
             found += f"; {self.switched} of them with other parameters, as a rule with the values of a latent exchanged (label switching)"
         above = max(self.objectives) - min(self.objectives)
@@ -90,7 +87,7 @@ def best_of_starts(
     found: list[Estimate] = []
     quiet = dataclasses.replace(options, progress=False)
     for k in tracked(range(count), f"fits, {counted(count, 'start')}", shows_progress(options.progress)):
-        drawn = init_params(lowered.graph, options.seed, SPREAD, k)
+        drawn = init_params(lowered.graph, options.seed, START_SPREAD, k)
         # A start that is no dict is an error of the first fit.
         own = {**drawn, **options.init} if k and options.init else drawn if k else options.init
         found.append(fit_model(lowered, mask, codes, dataclasses.replace(quiet, init=own), index))
@@ -102,8 +99,8 @@ def best_of_starts(
         return found[0], Starts((), 0, 0, count)
     best = int(np.nanargmin(np.where(known, ends, np.nan)))
     flat = [flatten(lowered.graph, f.params).astype(float) for f in found]
-    agree = known & (ends <= ends[best] + AGREES)
-    apart = [np.max(np.abs(v - flat[best]) / np.maximum(1.0, np.abs(flat[best])), initial=0.0) > SAME for v in flat]
+    agree = known & (ends <= ends[best] + AGREEING_OBJECTIVES)
+    apart = [np.max(np.abs(v - flat[best]) / np.maximum(1.0, np.abs(flat[best])), initial=0.0) > SAME_PARAMETERS for v in flat]
     seconds = sum(f.seconds for f in found)
     told = Starts(tuple(ends[known].tolist()), int(agree.sum()), int((agree & apart).sum()), int((~known).sum()))
     evidence = dataclasses.replace(

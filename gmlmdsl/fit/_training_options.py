@@ -14,16 +14,10 @@ import optax
 
 from .._diagnostics import fail, with_whole_numbers
 from .._types import JsonObject
+from .limits import LAST_RATE, MOST_PEAK, MOST_TRAINING_STEPS, PUBLISHED_PEAK, PUBLISHED_STEPS, WARMUP_DIVISOR
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
-
-# Li et al. 2024, Appendix L: 500,000 steps, of which a fiftieth warm up, with a learning rate of
-# 0.003 that falls to 1e-5
-PUBLISHED_STEPS, WARM, PUBLISHED_PEAK, END = 500_000, 50, 0.003, 1e-5
-# The peak for fewer steps. AdaFactor's steps are relative to the size of the weights, so this is 3
-# %.
-MOST_PEAK = 0.03
 
 
 @dataclass(frozen=True)
@@ -127,7 +121,6 @@ def save_points(t: Training) -> int:
 
 
 WHOLE = {"steps": 1, "batch_size": 1, "accumulate": 1, "evaluate_every": 1, "save_every": 1, "patience": 1, "warmup": 0, "average_last": 1}
-MOST = 2**31 - 1  # steps are counted in 32 bits, also by schedules of optax
 
 
 def verified_training(t: Training) -> Training:
@@ -138,8 +131,8 @@ def verified_training(t: Training) -> Training:
     """
     t = with_whole_numbers(t, WHOLE, "E704", "Training: ")
     for name in WHOLE:
-        if (getattr(t, name) or 0) > MOST:
-            raise fail("E704", f"Training: {name} must be at most {MOST:,}")
+        if (getattr(t, name) or 0) > MOST_TRAINING_STEPS:
+            raise fail("E704", f"Training: {name} must be at most {MOST_TRAINING_STEPS:,}")
     for name, low, high in (("label_smoothing", 0, 1), ("ema", 0, 1)):
         value = getattr(t, name)
         if value is not None and not (isinstance(value, int | float) and low <= value < high):
@@ -234,14 +227,14 @@ def default_optimizer(t: Training) -> optax.GradientTransformation:
 def learning_rate_at(t: Training, step: int) -> float:
     """Return the learning rate of the default optimiser at a step, counted from 0."""
     peak, warm, updates = _default_schedule(t)
-    rate = optax.warmup_cosine_decay_schedule(0.0, peak, warm, updates, END)(step // t.accumulate)
+    rate = optax.warmup_cosine_decay_schedule(0.0, peak, warm, updates, LAST_RATE)(step // t.accumulate)
     return float(rate)  # pyright: ignore[reportArgumentType]
 
 
 def _default_schedule(t: Training) -> tuple[float, int, int]:
     """Return the peak of the learning rate, the updates of warm-up, and all updates."""
     updates = t.steps // t.accumulate
-    warm = max(1, updates // WARM) if t.warmup is None else t.warmup // t.accumulate
+    warm = max(1, updates // WARMUP_DIVISOR) if t.warmup is None else t.warmup // t.accumulate
     return default_peak(updates) if t.learning_rate is None else t.learning_rate, warm, max(updates, warm + 1)
 
 
@@ -258,7 +251,7 @@ def default_peak(updates: int) -> float:
 @cache
 def _adafactor(peak: float, warm: int, updates: int) -> optax.GradientTransformation:
     """Return the same object for the same numbers, so that fits share compiled programs."""
-    return optax.adafactor(optax.warmup_cosine_decay_schedule(0.0, peak, warm, updates, END))
+    return optax.adafactor(optax.warmup_cosine_decay_schedule(0.0, peak, warm, updates, LAST_RATE))
 
 
 @cache

@@ -17,13 +17,9 @@ import numpy as np
 
 from ..data import generator
 from ..graph import FactorGraph
+from .limits import HALF_SPLITS, JACKKNIFE_GROUPS, MOST_COMPARED_VALUES, ROWS_AT_ONCE
 
 Array = np.ndarray
-# Maximum number of values of all compared cells together. Above it, random cells are compared.
-MOST_VALUES = 1500
-SPLITS = 4  # number of random divisions of the rows into halves
-GROUPS = 8  # number of groups of chains; leaving out each gives the Monte Carlo error
-ROWS_AT_ONCE = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ class TwoPoint:
         self.sizes = host.sizes[self.cells]
         self.rows = self.connected(self.counts(codes, weights))
         halves = []
-        for _ in range(SPLITS):
+        for _ in range(HALF_SPLITS):
             order = rng.permutation(codes.shape[1])
             both = (order[: len(order) // 2], order[len(order) // 2 :])
             halves.append(pearson(*(self.connected(self.counts(codes[:, half], weights[half])) for half in both)))
@@ -114,7 +110,7 @@ class TwoPoint:
 
     def agreement(self, codes: Array) -> Agreement:
         """Return the agreement of some chains, shape (times, cells, chains)."""
-        count = min(GROUPS, codes.shape[2])
+        count = min(JACKKNIFE_GROUPS, codes.shape[2])
         groups = [self.counts(np.concatenate(list(codes[:, :, k::count]), axis=1)) for k in range(count)]
         total = np.sum(groups, axis=0)
         chains = self.connected(total)
@@ -131,7 +127,7 @@ class TwoPoint:
 def compared_cells(host: FactorGraph, rng: np.random.Generator) -> Array:
     """Return the observed cells whose correlations are compared: all, or random ones of many."""
     cells = np.flatnonzero(host.is_observed & (host.sizes > 1))
-    most = max(2, MOST_VALUES // int(host.sizes[cells].max(initial=1)))
+    most = max(2, MOST_COMPARED_VALUES // int(host.sizes[cells].max(initial=1)))
     return cells if len(cells) <= most else np.sort(rng.choice(cells, most, replace=False))
 
 

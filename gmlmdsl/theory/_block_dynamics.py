@@ -30,17 +30,12 @@ from ..derive import bounded_jit
 from ..evaluate import verify_latents
 from ..masks import AbstractMask
 from ._configurations import BY_SAMPLING, Configurations, configurations, verify_model
+from .limits import CHANCES_AT_ONCE, MOST_APPLIED, MOST_BLOCKS, MOST_CACHED, MOST_REPEATED, MOST_SUPERSET_SUMS
 
 if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-MOST_BLOCKS = 1 << 16
-MOST_WORK = 2.0**33  # limit on configurations times blocks in one application
-MOST_REPEATED = 2.0**35  # limit on configurations times blocks times functions
-MOST_KEPT = 1 << 27  # limit on the entries of cached conditionals
-MOST_LISTED = 1 << 22  # limit on sets of cells times configurations for sums over supersets
-CHANCES_AT_ONCE = 1 << 24  # entries of p(K | x) that are computed at once
 
 
 @dataclass(frozen=True)
@@ -82,7 +77,7 @@ class BlockDynamics:
         self.stay = np.maximum(0.0, 1 - np.broadcast_to(total, space.sizes))
         self.stay[self.stay < 1e-14] = 0.0
         self._kept: list[Array | None] = [None] * len(blocks)
-        self._room = MOST_KEPT // max(space.count, 1)
+        self._room = MOST_CACHED // max(space.count, 1)
 
     def conditional(self, k: int) -> Array:
         """Return p(x_K | x_-K, K) of block number k.
@@ -132,7 +127,7 @@ class BlockDynamics:
         """Return P as a matrix over the support, or sqrt(p) P 1/sqrt(p) if `symmetric`."""
         n, count = len(self.space.sizes), self.space.count
         inside = self.space.support
-        if not symmetric and not any(np.ndim(c) for c in self.chances) and count * 2.0**n <= MOST_LISTED:
+        if not symmetric and not any(np.ndim(c) for c in self.chances) and count * 2.0**n <= MOST_SUPERSET_SUMS:
             matrix = self._by_difference()
             return matrix if len(inside) == count else matrix[np.ix_(inside, inside)]
         matrix = np.diag(self.stay.ravel())
@@ -220,12 +215,12 @@ def block_dynamics(space: Configurations, mask: AbstractMask, what: str) -> Bloc
         blocks, probabilities = mask.enumerate_blocks()
         keep = (blocks < host.n_cells).any(axis=1)
         blocks = blocks[keep]
-        if len(blocks) * float(space.count) > MOST_WORK:
+        if len(blocks) * float(space.count) > MOST_APPLIED:
             message = (
                 f"{what}: {len(blocks):,} blocks on {space.count:,} configurations, {len(blocks) * float(space.count):.3g} entries a step"
             )
             help = f"take fewer cells or blocks, or {BY_SAMPLING}"
-            raise fail("E601", f"{message}, more than the limit of {MOST_WORK:.3g}", mask.span, help=help)
+            raise fail("E601", f"{message}, more than the limit of {MOST_APPLIED:.3g}", mask.span, help=help)
         if probabilities is not None:
             chances: Sequence[Array] = list(probabilities[keep])
         else:
@@ -249,9 +244,9 @@ def verify_work(dynamics: BlockDynamics, functions: float, what: str) -> None:
 
 def _chances(space: Configurations, mask: AbstractMask, blocks: Array) -> list[Array]:
     """Return p(K | x) of every block, as tensors."""
-    if len(blocks) * space.count > MOST_KEPT:
+    if len(blocks) * space.count > MOST_CACHED:
         raise fail(
-            "E601", f"p(K | x) of {len(blocks):,} blocks at {space.count:,} configurations is more than {MOST_KEPT:,} numbers", mask.span
+            "E601", f"p(K | x) of {len(blocks):,} blocks at {space.count:,} configurations is more than {MOST_CACHED:,} numbers", mask.span
         )
     law, codes = derive.mask_law(mask), jnp.asarray(np.maximum(space.codes, 0))
     each = max(1, CHANCES_AT_ONCE // (space.count * max(1, len(space.cells))))
@@ -270,12 +265,7 @@ def _block_probabilities(law: derive.AbstractMaskLaw, params: Mapping[str, jax.A
 
 def _too_many(count: float, what: str, span: Span) -> Exception:
     message = f"{what} sums over {count:.3g} blocks, more than the limit of {MOST_BLOCKS:,}"
-    return fail(
-        "E602",
-        message,
-        span,
-        help=f"take a mask with fewer blocks, or {BY_SAMPLING}",
-    )
+    return fail("E602", message, span, help=f"take a mask with fewer blocks, or {BY_SAMPLING}")
 
 
 def dynamics_of(model: JointModel, params: Params, mask: str | None, what: str, given: Given | None = None) -> tuple[str, BlockDynamics]:

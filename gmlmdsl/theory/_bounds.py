@@ -40,13 +40,12 @@ from ._block_dynamics import BlockDynamics, dynamics_of
 from ._box import Box, BoxConstants, box_around, box_constants
 from ._quantity import Quantity
 from ._reversible import reversible_gap
+from .limits import LARGEST_CONSTANT
 
 if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-# Largest constant from an eigenvalue; the digits of a larger constant are rounding errors.
-LARGEST = 1e10
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +291,7 @@ def _tensorization(given: float | None, whole: bool, dynamics: BlockDynamics | N
         return Quantity(1.0, "exact", source, note="every block is all cells"), ()
     assert dynamics is not None
     found = tensorization_above(dynamics, source)
-    return found, ("C_AT is at the limit of float64",) if LARGEST < found < math.inf else ()
+    return found, ("C_AT is at the limit of float64",) if LARGEST_CONSTANT < found < math.inf else ()
 
 
 def tensorization_above(dynamics: BlockDynamics, source: str) -> Quantity:

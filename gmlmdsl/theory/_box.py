@@ -28,16 +28,12 @@ from ..masks import AbstractMask
 from ..read import verify_unmasked
 from ._block_dynamics import BlockDynamics
 from ._local_tables import LocalTables, local_tables
+from .limits import MOST_BOX_BLOCKS, MOST_BOX_ENTRIES, MOST_BOX_PAIRS
 
 if TYPE_CHECKING:
     from ..model import Params
 
 Array = np.ndarray
-# Limit on the blocks that are enumerated. Above it, one block that contains all of them represents
-# them.
-MOST_BLOCKS = 1 << 12
-MOST_PAIRS = 1 << 28  # limit on the pairs of blocks and factors, with the same consequence
-MOST_WORK = 2.0**34  # limit on the entries of tables times parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +153,7 @@ def verify_affine(graph: FactorGraph, what: str) -> None:
 
 def _blocks(graph: FactorGraph, mask: AbstractMask) -> Array:
     count = mask.support_size
-    if count <= MOST_BLOCKS and count * sum(g.n for g in graph.groups) <= MOST_PAIRS:
+    if count <= MOST_BOX_BLOCKS and count * sum(g.n for g in graph.groups) <= MOST_BOX_PAIRS:
         return mask.enumerate_blocks()[0]
     return np.asarray(mask.reach)[None, :]
 
@@ -179,7 +175,7 @@ def _sums(graph: FactorGraph, kinds: list[LocalTables], box: Box, inside: Array,
     slopes, spread = np.zeros((len(middle), len(inside))), np.zeros(len(inside))
     for tables in kinds:
         entries = [first[name] + i for name in tables.group.parameters for i in range(int(np.prod(shapes[name], dtype=int)))]
-        if tables.group.n * float(np.prod(tables.sizes, dtype=float)) * (len(entries) + 1) > MOST_WORK:
+        if tables.group.n * float(np.prod(tables.sizes, dtype=float)) * (len(entries) + 1) > MOST_BOX_ENTRIES:
             raise fail("E601", f"{what}: the slopes of {tables.group.n:,} factors in {len(entries):,} parameters are too many to list")
         patterns = _Patterns(tables, inside)
         start, at_middle = tables.values(arrays(np.zeros(len(middle)))), tables.values(arrays(middle))

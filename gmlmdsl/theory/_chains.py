@@ -27,12 +27,12 @@ from ..program import ir
 from ..read import verify_unmasked
 from ._block_dynamics import BlockDynamics, block_dynamics, dynamics_of
 from ._configurations import Configurations, configurations, verify_model
+from .limits import MOST_DENSE
 
 if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-MOST_DENSE = 2048  # limit on the configurations of a chain that is stored as a matrix
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,18 +18,12 @@ from ..data import bound_once
 from ..evaluate import known_params
 from ..graph import FactorGraph, verify_is_model
 from ._local_tables import LocalTables, local_tables
+from .limits import MOST_CLIQUES, MOST_HIGHER_ORDERS, MOST_LISTED_CELLS, MOST_THRESHOLDS, NEGLIGIBLE
 
 if TYPE_CHECKING:
     from ..model import JointModel
 
 Array = np.ndarray
-# Limit on the cells of a clique whose joint values are all tried. For a larger clique the mode gap
-# is bounded from below.
-MOST_LISTED = 12
-MOST_THRESHOLDS = 32
-MOST_CLIQUES = 2048
-NEGLIGIBLE = 1e-9  # fraction of the largest coefficient below which a coefficient is rounding
-MOST_ORDERS = 1 << 20  # limit on the sets of three or more cells whose coefficients are summed
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +104,7 @@ def clique_of(found: Ising, cells: tuple[int, ...]) -> Clique:
     outside = signs[:, None] * np.delete(found.J[at], at, axis=1)
     outside = outside[:, np.abs(outside).any(axis=0)]
     spread = float(np.abs(outside.sum(axis=0)).sum())
-    gap = _mode_gap(h, J, outside) if len(cells) <= MOST_LISTED else _least_mode_gap(h, J, outside)
+    gap = _mode_gap(h, J, outside) if len(cells) <= MOST_LISTED_CELLS else _least_mode_gap(h, J, outside)
     turned = tuple(signs.tolist())
     return Clique(cells, turned, float(h.sum()) - spread, float(h.sum()) + spread, gap, _stay_field(h, J, outside))
 
@@ -282,5 +276,5 @@ def _expand(
         for instance in np.flatnonzero(np.abs(found[:, k]) > floor):
             cells = tuple(tables.cells[instance, inside[k] == 1].tolist())
             higher[cells] = higher.get(cells, 0.0) + float(found[instance, k])
-        if len(higher) > MOST_ORDERS:
-            raise _none(what, f"log p has more than {MOST_ORDERS:,} products of three and more spins", "it needs none")
+        if len(higher) > MOST_HIGHER_ORDERS:
+            raise _none(what, f"log p has more than {MOST_HIGHER_ORDERS:,} products of three and more spins", "it needs none")

@@ -24,12 +24,9 @@ from ..graph import FactorGraph, Lowered, joint_count
 from ._block_dynamics import BlockDynamics
 from ._configurations import Configurations
 from ._reversible import reversible_gap
+from .limits import INFLUENCE_RESTS, MOST_CLUSTER_VALUES, MOST_PARTITIONS, THRESHOLDS
 
 Array = np.ndarray
-THRESHOLDS = (0.95, 0.8, 0.6, 0.4)
-MOST_VALUES = 1 << 10  # limit on the joint values of a cluster
-MOST_PARTITIONS = 2
-RESTS = 256  # number of values of the rest at which influences are computed
 
 
 @dataclass(frozen=True)
@@ -76,8 +73,8 @@ def _rests(host: FactorGraph, codes: Array) -> Array:
     If all other cells are settled, no cell has an influence.
     """
     rng = np.random.default_rng(0)
-    uniform = (rng.random((host.n_cells, RESTS // 2)) * host.sizes[:, None]).astype(np.int32)
-    return np.concatenate([codes[:, np.arange(RESTS // 2) % codes.shape[1]], uniform], axis=1)
+    uniform = (rng.random((host.n_cells, INFLUENCE_RESTS // 2)) * host.sizes[:, None]).astype(np.int32)
+    return np.concatenate([codes[:, np.arange(INFLUENCE_RESTS // 2) % codes.shape[1]], uniform], axis=1)
 
 
 def influences(host: FactorGraph, params: Mapping[str, jax.Array], rests: Array, edges: Array) -> Array:
@@ -124,7 +121,7 @@ def _components(host: FactorGraph, edges: Array) -> tuple[Array, ...]:
     links = scipy.sparse.coo_matrix((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(host.n_cells, host.n_cells))
     _, label = connected_components(links, directed=False)
     parts = [np.flatnonzero(label == c) for c in np.unique(label[edges.ravel()])] if len(edges) else []
-    return tuple(p for p in parts if joint_count(host.sizes[p]) <= MOST_VALUES)
+    return tuple(p for p in parts if joint_count(host.sizes[p]) <= MOST_CLUSTER_VALUES)
 
 
 def _slowest(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, blocks: tuple[Array, ...]) -> tuple[float, str]:

@@ -24,13 +24,26 @@ from ..masks import AbstractMask
 from ..model import Fit
 from ..program import ir
 from ._block_dynamics import BlockDynamics, block_dynamics
-from ._chains import MOST_DENSE
-from ._configurations import MOST_STATES, Configurations, configurations, verify_count
+from ._configurations import Configurations, configurations, verify_count
 from ._estimation import Information, information_matrices, verify_interior
 from ._mask_report import MaskReport, recommendation
-from ._monte_carlo import LEAST_DRAWS, DrawnRows, SampledInformation, draw_rows, objective_over, row_scores, sampled_information
+from ._monte_carlo import DrawnRows, SampledInformation, draw_rows, objective_over, row_scores, sampled_information
 from ._quantity import Quantity
-from ._reversible import PRODUCTS, constant_kind, reversible_gap
+from ._reversible import constant_kind, reversible_gap
+from .limits import (
+    COMPARISON_DRAWS,
+    DRAWS_PER_PARAMETER,
+    FEWEST_PRODUCTS,
+    LEAST_SECONDS,
+    MOST_DENSE,
+    MOST_STATES,
+    MOST_UNASKED,
+    PRINTED_WIDTH,
+    TIMED_CHAINS,
+    TIMED_REPEATS,
+    TIMED_ROWS,
+    TIMED_STEPS,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,12 +52,6 @@ if TYPE_CHECKING:
     from ..model import Model, Params
 
 Array = np.ndarray
-DRAWS = 4000
-ROWS = 1000
-# Limit on configurations times blocks times functions, above which estimates are made by default.
-# The limit takes about a minute.
-MOST_UNASKED = 2.0**33
-WIDTH = 110
 COLUMNS = {
     "mask": "",
     "blocks": "masks that it may draw",
@@ -56,10 +63,6 @@ COLUMNS = {
     "us/step": "microseconds of a step of one chain, of 64 side by side, measured here",
     "per second": "efficiency per second of a default fit: 1 / (variance * time of a gradient), the best is 1",
 }
-CHAINS = 64
-STEPS = 16  # steps between readings of the clock
-REPEATS = 7
-LEAST = 0.02  # shortest duration of one repeat, in seconds
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,9 @@ class MaskComparison:
     def paragraphs(self) -> list[str]:
         """Return the method of computation and the recommendation, in lines of one width."""
         return [
-            line for text in (self.words, *self.recommendation.splitlines()) for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+            line
+            for text in (self.words, *self.recommendation.splitlines())
+            for line in textwrap.wrap(text, PRINTED_WIDTH, subsequent_indent="  ")
         ]
 
     def _repr_html_(self) -> str:
@@ -257,7 +262,7 @@ def rows_of(model: Model, params: Params, means: Means) -> DrawnRows:
             them; the errors of `draw_rows`.
     """
     size = sum(p.size for p in model.graph.parameters)
-    draws = max(DRAWS, LEAST_DRAWS * size) if means.draws is None else means.draws
+    draws = max(COMPARISON_DRAWS, DRAWS_PER_PARAMETER * size) if means.draws is None else means.draws
     try:
         return draw_rows(model, params, means.sampler, draws, means.seed, means.given)
     except GmlmError as error:
@@ -323,7 +328,7 @@ def _is_small(model: Model, names: Sequence[str]) -> bool:
     except GmlmError:
         return False
     count = joint_count(model.graph.sizes[model.graph.is_observed])
-    functions = PRODUCTS * (count > MOST_DENSE) + sum(p.size for p in model.graph.parameters)
+    functions = FEWEST_PRODUCTS * (count > MOST_DENSE) + sum(p.size for p in model.graph.parameters)
     return sum(model.mask(n)[1].support_size for n in names) * count * functions <= MOST_UNASKED
 
 
@@ -388,7 +393,7 @@ def _sampled_report(model: Model, rows: DrawnRows, scores: list[Array], name: st
 
 def _some_rows(space: Configurations) -> DrawnRows:
     """Return configurations drawn from p, for timing."""
-    chosen = np.random.default_rng(0).choice(space.count, ROWS, p=space.p.ravel() / space.p.sum())
+    chosen = np.random.default_rng(0).choice(space.count, TIMED_ROWS, p=space.p.ravel() / space.p.sum())
     return DrawnRows(space.lowered, dict(space.params), space.codes[:, chosen], 1, "")
 
 
@@ -424,7 +429,7 @@ def gradient_cost(lowered: Lowered, mask: AbstractMask, params: Mapping[str, jax
     """
     host = lowered.graph
     with jax.enable_x64(True):
-        rows = codes[:, np.arange(ROWS) % codes.shape[1]]
+        rows = codes[:, np.arange(TIMED_ROWS) % codes.shape[1]]
         count = masks_per_row(mask, None)
         loss = make_loss(host, derive.graph_arrays(host), mask, count)
         masks = None if count is None else np.asarray(draw_masks(host, mask, jnp.asarray(rows), count, jax.random.key(0)))
@@ -450,15 +455,15 @@ def step_cost(lowered: Lowered, mask: ir.Mask, params: Mapping[str, jax.Array], 
     planned = derive.build(lowered, ir.RandomUpdate(mask.span, mask, "", False))
     device = derive.graph_arrays(lowered.graph)
     target = derive.Target(device, {k: jnp.asarray(v, derive.float_type()) for k, v in params.items()}, None)
-    keys = jax.random.split(jax.random.key(0), CHAINS)
-    state = planned.kernel.init(jnp.asarray(codes[:, np.arange(CHAINS) % codes.shape[1]], jnp.int32))
-    return _measured(lambda: _steps(planned.kernel, target, keys, state), 1e6 / (STEPS * CHAINS), source)
+    keys = jax.random.split(jax.random.key(0), TIMED_CHAINS)
+    state = planned.kernel.init(jnp.asarray(codes[:, np.arange(TIMED_CHAINS) % codes.shape[1]], jnp.int32))
+    return _measured(lambda: _steps(planned.kernel, target, keys, state), 1e6 / (TIMED_STEPS * TIMED_CHAINS), source)
 
 
 @bounded_jit
 def _steps(kernel: derive.AbstractKernel, target: derive.Target, keys: jax.Array, state: derive.State) -> derive.State:
     ready = kernel.prepared(target)
-    return jax.lax.fori_loop(0, STEPS, lambda t, s: ready.step(target, derive.fold(keys, t), s)[0], state)
+    return jax.lax.fori_loop(0, TIMED_STEPS, lambda t, s: ready.step(target, derive.fold(keys, t), s)[0], state)
 
 
 def _measured(call: Callable[[], PyTree], unit: float, source: str) -> Quantity:
@@ -469,12 +474,12 @@ def _measured(call: Callable[[], PyTree], unit: float, source: str) -> Quantity:
     jax.block_until_ready(call())
     started = time.perf_counter()
     jax.block_until_ready(call())
-    times = max(1, int(np.ceil(LEAST / max(time.perf_counter() - started, 1e-7))))
+    times = max(1, int(np.ceil(LEAST_SECONDS / max(time.perf_counter() - started, 1e-7))))
     found = []
-    for _ in range(REPEATS):
+    for _ in range(TIMED_REPEATS):
         started = time.perf_counter()
         for _ in range(times):
             out = call()
         jax.block_until_ready(out)
         found.append((time.perf_counter() - started) / times * unit)
-    return Quantity(float(np.median(found)), "measured", source, float(np.std(found, ddof=1) / np.sqrt(REPEATS)))
+    return Quantity(float(np.median(found)), "measured", source, float(np.std(found, ddof=1) / np.sqrt(TIMED_REPEATS)))

@@ -24,16 +24,12 @@ from ..evaluate import known_params, log_completions, tangent, unflatten
 from ..graph import FactorGraph, Lowered, joint_count, verify_is_model
 from ..model import Fit
 from ..train import NetworkFit
+from .limits import CONSTANT_SCORE, MOST_SCORES, MOST_STATES, ROWS_AT_ONCE
 
 if TYPE_CHECKING:
     from ..model import Model
 
 Array = np.ndarray
-MOST_STATES = 1 << 16
-MOST_SCORES = 1 << 27  # limit on the entries of the scores, configurations by parameters
-ROWS_AT_ONCE = 1 << 13
-# relative size of a score below which it is treated as constant, because it is rounding
-CONSTANT = 1e-12
 BY_SAMPLING = "estimate: `compare_masks(.., draws=)`, `estimated_covariance`, `spectral_gap(.., draws=)`"
 
 
@@ -112,7 +108,7 @@ class Configurations:
         alive = self.log_p.reshape(-1, 1) > -np.inf
         raw = np.where(alive, raw, 0.0)
         found = np.where(alive, raw - self.p.ravel() @ raw, 0.0)
-        constant = np.abs(found).max(axis=0) <= CONSTANT * np.abs(raw).max(axis=0)
+        constant = np.abs(found).max(axis=0) <= CONSTANT_SCORE * np.abs(raw).max(axis=0)
         return np.where(constant, 0.0, found).reshape(*self.sizes, directions)
 
     def _slopes(self, rows: Array) -> Array:
@@ -198,11 +194,7 @@ def verify_count(host: FactorGraph, cells: Array, what: str, most: int = MOST_ST
     count = joint_count(host.sizes[cells])
     if count > most:
         message = f"{what} lists all configurations: {len(cells)} cells have {count:.3g}, more than the limit of {most:,}"
-        raise fail(
-            "E601",
-            message,
-            help=help or f"take a smaller model, or {BY_SAMPLING}",
-        )
+        raise fail("E601", message, help=help or f"take a smaller model, or {BY_SAMPLING}")
 
 
 def configurations(

@@ -23,12 +23,12 @@ from ..graph import FactorGraph
 from ..program import ir
 from ._configurations import configurations, verify_model
 from ._decoder_law import DecoderLaw, decoder_law
+from .limits import MOST_LAW_ENTRIES
 
 if TYPE_CHECKING:
     from ..model import JointModel, Model
 
 Array = np.ndarray
-MOST_ENTRIES = 1 << 24  # limit on the entries of a table of probabilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +69,8 @@ class DecodedLaw:
             GmlmError: E601 for more than 2^24 rows.
         """
         entries = float(np.prod(np.array(self._sizes, float)))
-        if entries > MOST_ENTRIES:
-            message = f"the table of {len(self._sizes)} cells has {entries:.3g} entries, more than the limit of {MOST_ENTRIES:,}"
+        if entries > MOST_LAW_ENTRIES:
+            message = f"the table of {len(self._sizes)} cells has {entries:.3g} entries, more than the limit of {MOST_LAW_ENTRIES:,}"
             raise fail("E601", message, help="`strings` and `string_probabilities` list the rows that have a positive probability")
         out = np.zeros(self._sizes)
         last = np.array(self._sizes) - 1

@@ -25,6 +25,7 @@ from ._configurations import verify_model
 from ._decoded_law import call_of, decoded_law, truth_table
 from ._decoder_law import decoder_law
 from ._quantity import Quantity
+from .limits import NO_DIVERGENCE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 
-NO_DIVERGENCE = 1e-9  # divergence in nats below which it counts as rounding
 MARKERS = "osDv^P"
 
 

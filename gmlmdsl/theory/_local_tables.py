@@ -10,9 +10,9 @@ import numpy as np
 from .._diagnostics import fail
 from ..graph import FactorGraph, FactorGroup
 from ..graph.nodes import evaluate, numpy_leaves
+from .limits import MOST_TABLE_ENTRIES
 
 Array = np.ndarray
-MOST_ENTRIES = 1 << 26  # limit on the entries of the tables of one shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +74,9 @@ def _of_group(graph: FactorGraph, group: FactorGroup, what: str) -> list[LocalTa
         used = int(row[2 * width :].sum())
         shape = tuple(row[width : width + used].tolist())
         entries = len(members) * float(np.prod(np.array(shape, float)))
-        if entries > MOST_ENTRIES:
+        if entries > MOST_TABLE_ENTRIES:
             message = f"{what} lists the tables of all factors: {len(members):,} of shape {shape} have {entries:.3g} entries"
             help = "take factors over fewer cells"
-            raise fail("E601", f"{message}, more than the limit of {MOST_ENTRIES:,}", group.span, help=help)
+            raise fail("E601", f"{message}, more than the limit of {MOST_TABLE_ENTRIES:,}", group.span, help=help)
         out.append(LocalTables(group.take(members), distinct[members, :used], shape, tuple(row[:width].tolist())))
     return out

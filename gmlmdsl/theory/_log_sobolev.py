@@ -30,16 +30,14 @@ from ..data import verified_seed
 from ._block_dynamics import BlockDynamics, dynamics_of, verify_work
 from ._quantity import Quantity
 from ._reversible import reversible_gap
-from ._tensorization import DEEPEST, EntropySearch, verify_size
+from ._tensorization import EntropySearch, verify_size
+from .limits import LEAST_LOG_RATIO, NEAREST_LAW, SOBOLEV_STARTS, SOBOLEV_STEPS
 
 if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
 Objective = Callable[[Array], tuple[float, Array]]
-KEPT = 4  # number of starts that are followed to their minimum
-STEPS = 200  # limit on the steps of each
-NEAREST = 1e-6  # KL(r, p) below which the ratio has no digits; its limit at p is known
 
 
 def log_sobolev_constant(
@@ -77,7 +75,7 @@ def log_sobolev_constant(
     limit = (0.5 if modified else 2.0) / gap if gap else np.inf
     found, note = limit, "the limit at p: no r that was tried has a larger ratio"
     if gap and len(dynamics.space.support) > 1:
-        verify_work(dynamics, 2 * KEPT * STEPS, what)
+        verify_work(dynamics, 2 * SOBOLEV_STARTS * SOBOLEV_STEPS, what)
         best = _largest_ratio(dynamics, modified, limit, seed)
         if best > limit * (1 + 1e-8):
             found, note = best, f"above its limit at p, {limit:.6g}"
@@ -88,10 +86,10 @@ def log_sobolev_constant(
 def _largest_ratio(dynamics: BlockDynamics, modified: bool, limit: float, seed: int) -> float:
     """Return the largest ratio of KL(r, p) to the form of r that is found."""
     objective = _objective(dynamics, modified, limit)
-    starts = [np.clip(np.asarray(g, float), DEEPEST, -DEEPEST).ravel() for g in EntropySearch(dynamics).starts(seed)]
-    starts = sorted(starts, key=lambda g: objective(g)[0])[:KEPT]
-    options = {"maxiter": STEPS, "ftol": 1e-12, "gtol": 1e-9}
-    bounds = [(DEEPEST, -DEEPEST)] * dynamics.space.count
+    starts = [np.clip(np.asarray(g, float), LEAST_LOG_RATIO, -LEAST_LOG_RATIO).ravel() for g in EntropySearch(dynamics).starts(seed)]
+    starts = sorted(starts, key=lambda g: objective(g)[0])[:SOBOLEV_STARTS]
+    options = {"maxiter": SOBOLEV_STEPS, "ftol": 1e-12, "gtol": 1e-9}
+    bounds = [(LEAST_LOG_RATIO, -LEAST_LOG_RATIO)] * dynamics.space.count
     found = [scipy.optimize.minimize(objective, g, jac=True, method="L-BFGS-B", bounds=bounds, options=options).fun for g in starts]
     return float(np.exp(-min(found)))
 
@@ -114,7 +112,7 @@ def _objective(dynamics: BlockDynamics, modified: bool, limit: float) -> Objecti
         second = log_f if modified else first
         moved = second - dynamics.apply(second)
         form = float((q * first * moved).sum())
-        if apart < NEAREST or form <= 0:
+        if apart < NEAREST_LAW or form <= 0:
             return -np.log(limit), np.zeros(flat.size)
         own = moved * first  # f times the derivative of the form in f, which weighs q
         if modified:

@@ -11,14 +11,12 @@ import numpy as np
 
 from ..graph import FactorGraph
 from ._clusters import Clusters
+from .limits import LARGEST_SUBSETS, LEAST_FOREST, MOST_WRITTEN
 
 if TYPE_CHECKING:
     from ..model import Model
 
 Array = np.ndarray
-MOST_WRITTEN = 200  # limit on the blocks of a mask that are written one by one
-LEAST_FOREST = 4  # smallest number of cells of a forest that is worth a block
-LARGEST_SUBSETS = 3
 LISTED = " = blocks({"  # start of the body of a mask whose blocks are written one by one
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from .._diagnostics import listed
 from ._quantity import Quantity
+from .limits import CLOSE_VARIANCES
 
 Array = np.ndarray
-CLOSE = 1.05  # ratio of variances below which masks are ranked by cost
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _regime(r: MaskReport) -> str:
 
 def _for_fit(useful: Sequence[MaskReport]) -> str:
     least = min(r.variance for r in useful)
-    close = [r for r in useful if r.variance <= CLOSE * least]
+    close = [r for r in useful if r.variance <= CLOSE_VARIANCES * least]
     timed = [r for r in useful if np.isfinite(r.per_second)]
     if not timed:
         best = min(close, key=lambda r: r.mean_size)
@@ -96,7 +96,7 @@ def _for_fit(useful: Sequence[MaskReport]) -> str:
     text += f", {float(cheap.gradient or 0):.3g} ms a gradient"
     others = [r.name for r in close if r is not cheap]
     if others:
-        text += f" ({listed(others)}: within {100 * (CLOSE - 1):.0f} % of it in variance, and dearer)"
+        text += f" ({listed(others)}: within {100 * (CLOSE_VARIANCES - 1):.0f} % of it in variance, and dearer)"
     if fast is not cheap and fast.per_second > 1.5 * cheap.per_second:
         text += f". Where time counts more than rows: `{fast.name}`, {_times(fast.variance)} at {float(fast.gradient or 0):.3g} ms"
     return text + "."
@@ -113,7 +113,7 @@ def _for_one_mask(useful: Sequence[MaskReport]) -> str:
         return ""
     best, worst = (f(useful, key=lambda r: float(r.variance_one)) for f in (min, max))
     ratio = float(worst.variance_one) / float(best.variance_one)
-    if ratio < CLOSE:
+    if ratio < CLOSE_VARIANCES:
         return ""
     return f"With one mask drawn for each row (minibatches, `n_masks=1`): `{best.name}`; `{worst.name}` needs {ratio:.3g} times the rows."
 

@@ -13,19 +13,16 @@ from .._types import ArrayLike, Given, OfConfiguration
 from ..data import verified_seed
 from ._block_dynamics import dynamics_of
 from ._by_chains import gap_by_chains
-from ._chains import MOST_DENSE, Chain, chain_of, start_of
+from ._chains import Chain, chain_of, start_of
 from ._configurations import Configurations
 from ._quantity import Quantity
 from ._reversible import CUT, constant_kind, dirichlet_matrix, gap_kind, iterate, reversible_gap
+from .limits import GAP_ROUNDING, MOST_CHAIN_STEPS, MOST_DENSE, MOST_DIGITS, MOST_MULTIPLICATIONS
 
 if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-MOST_PRODUCTS = 2.0**41  # limit on the multiplications
-MOST_DIGITS = 52  # limit on the binary digits of a mixing time
-MOST_STEPS = 1_000_000  # limit on the single steps of a chain too large for its matrix
-ROUNDING = 1e-10  # Gap of a chain that is not reversible below which its digits are lost.
 
 
 def dirichlet_form(
@@ -178,7 +175,7 @@ def gap_of(chain: Chain) -> tuple[float, str]:
         values, _ = iterate(product, chain.size, scipy.sparse.linalg.eigs, "LM", 1)
     gap = 1 - float(np.abs(values).max())
     # The gap of an irreducible chain is not 0, but rounding may hide it.
-    return (gap, "") if gap >= ROUNDING else (ROUNDING, f"{CUT}: what is left of it is lost to rounding")
+    return (gap, "") if gap >= GAP_ROUNDING else (GAP_ROUNDING, f"{CUT}: what is left of it is lost to rounding")
 
 
 def relaxation_time(
@@ -298,11 +295,13 @@ def _first_power(matrix: Array, starts: Array, law: Array, tv: float) -> float:
 
 def _first_below(chain: Chain, now: Array, law: Array, tv: float) -> float:
     """Return the first step within tv of the distribution, for a chain without a matrix."""
-    for step, distance in enumerate(distances(chain, now, law, MOST_STEPS)):
+    for step, distance in enumerate(distances(chain, now, law, MOST_CHAIN_STEPS)):
         if distance <= tv:
             return float(step)
     raise fail(
-        "E714", f"the chain is not within {tv:g} of its stationary distribution after {MOST_STEPS:,} steps", help="see its relaxation time"
+        "E714",
+        f"the chain is not within {tv:g} of its stationary distribution after {MOST_CHAIN_STEPS:,} steps",
+        help="see its relaxation time",
     )
 
 
@@ -411,8 +410,8 @@ def divergence(
 
 
 def _verify_steps(steps: int) -> None:
-    if not isinstance(steps, int | np.integer) or isinstance(steps, bool) or not 0 <= steps <= MOST_STEPS:
-        raise fail("E507", f"steps must be a whole number from 0 to {MOST_STEPS:,}, got {steps!r}")
+    if not isinstance(steps, int | np.integer) or isinstance(steps, bool) or not 0 <= steps <= MOST_CHAIN_STEPS:
+        raise fail("E507", f"steps must be a whole number from 0 to {MOST_CHAIN_STEPS:,}, got {steps!r}")
 
 
 def _curve(chain: Chain, start: ArrayLike | str | None, law: Array | None, steps: int, measure: str) -> Array:
@@ -423,7 +422,7 @@ def _curve(chain: Chain, start: ArrayLike | str | None, law: Array | None, steps
     if start is not None:
         return np.fromiter(distances(chain, start_of(chain, start, what), law, steps, distance), float, steps + 1)
     verify_matrix(chain, f"{what} from the worst start")
-    if steps * float(chain.size) ** 3 > MOST_PRODUCTS:
+    if steps * float(chain.size) ** 3 > MOST_MULTIPLICATIONS:
         message = f"{what} from the worst start: {steps:,} products of matrices of {chain.size:,} configurations"
         raise fail("E601", message, help="name a start, `start=x`, or take fewer steps")
     rows, out = np.eye(chain.size), np.zeros(steps + 1)

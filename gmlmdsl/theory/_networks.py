@@ -13,14 +13,13 @@ from ..evaluate import network_queries, verified_params
 from ..graph import verify_is_model
 from ._block_dynamics import dynamics_of
 from ._quantity import Quantity
+from .limits import INPUTS_AT_ONCE, MOST_PASSES
 
 if TYPE_CHECKING:
     from ..derive import Networks
     from ..model import ConditionalModel, JointModel, Params
 
 Array = np.ndarray
-MOST_PASSES = 1 << 20
-AT_ONCE = 1 << 12  # number of configurations of one call
 
 
 def _verify_conditional(model: Any) -> None:
@@ -102,7 +101,7 @@ def _pair_gap(model: ConditionalModel, params: Networks, codes: Array, i: int, j
 def _tables(model: ConditionalModel, params: Networks, codes: Array, held: Array, given: Given | None) -> Array:
     """Return tables of conditionals, computed in pieces of one size by one program."""
     count = codes.shape[1]
-    size = min(AT_ONCE, count)
+    size = min(INPUTS_AT_ONCE, count)
     padded = np.concatenate([codes, np.repeat(codes[:, -1:], -count % size, axis=1)], axis=1)
     pieces = [network_queries.tables(model.lowered, params, padded[:, k : k + size], held, given) for k in range(0, padded.shape[1], size)]
     return np.concatenate(pieces)[:count]

@@ -19,13 +19,12 @@ from .._diagnostics import fail
 from ..derive import bounded_jit
 from ..guided import Game, Named, View, is_host, verify_law, verify_laws, verify_values
 from ..plan import BUDGET
+from .limits import INPUTS_AT_ONCE, MOST_NODES
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
 
 Array = np.ndarray
-MOST_NODES = 1 << 16
-AT_ONCE = 1 << 12  # prefixes that are evaluated in one call
 
 
 class Values:
@@ -176,7 +175,7 @@ def _asked(game: Game, codes: Array, depth: Array, whole: Array) -> tuple[Array,
     """
     laws, values = [], []
     hosted, own = is_host(game.oracle), Game(game.oracle, None, game.method, game.rules) if is_host(game.judge) else game
-    many = min(AT_ONCE, len(depth), max(1, int(BUDGET.bytes // max(1.0, getattr(game.oracle, "row_bytes", 1.0)))))
+    many = min(INPUTS_AT_ONCE, len(depth), max(1, int(BUDGET.bytes // max(1.0, getattr(game.oracle, "row_bytes", 1.0)))))
     for start in range(0, len(depth), many):
         rows = slice(start, start + many)
         piece, lengths, ends = codes[rows], depth[rows], whole[rows]

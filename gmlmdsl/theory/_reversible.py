@@ -16,17 +16,10 @@ import scipy.sparse.linalg
 
 from .._diagnostics import fail
 from ._block_dynamics import BlockDynamics, verify_work
-from ._chains import MOST_DENSE
+from .limits import DISTINCT_GAP, EIGENVALUE_TOLERANCE, FEWEST_PRODUCTS, FIRST_VECTORS, LEAST_FORM, LEAST_ROOT, MOST_DENSE, SMALL_GAP
 
 Array = np.ndarray
-TOLERANCE = 1e-13  # tolerance of eigenvalues found by iteration
-SLOWEST = 4  # number of vectors that are found at first
-TOLD_APART = 1e-8  # Value of 1 - eigenvalue above which vectors do not mix with those nearer to 1.
-UNDERFLOW = 1e-280  # smallest E(f, f)
-PRODUCTS = 100  # smallest number of products of an iteration
 CUT = "a bound"
-SMALL = 1e-3  # gap below which 1 - eigenvalue has too few digits
-LEAST_ROOT = 1e-60  # sqrt(p) below which a vector does not determine its function
 
 
 def reversible_gap(dynamics: BlockDynamics) -> tuple[float, str]:
@@ -67,14 +60,14 @@ def slow_functions(dynamics: BlockDynamics) -> tuple[float, Array, str]:
     second, last, vectors = _dense_vectors(dynamics) if len(space.support) <= MOST_DENSE else _iterated_vectors(dynamics, root)
     known = root[:, None] > LEAST_ROOT
     f = np.where(known, vectors / np.where(known, root[:, None], 1.0), 0.0).reshape(*space.sizes, -1)
-    if 1 - second > SMALL:
+    if 1 - second > SMALL_GAP:
         return float(min(1.0, 1 - second)), _of_variance_one(space.p, f), ""
     # A step keeps slow functions, and smooths rounding errors where p is small.
     flat = _of_variance_one(space.p, dynamics.apply(f)).reshape(space.count, -1)
     form = dirichlet_matrix(dynamics, flat.reshape(*space.sizes, -1))
-    note = f"{CUT}: more slow modes lie together than were told apart" if 1 - last < TOLD_APART else ""
-    if np.diag(form).min() < UNDERFLOW:
-        return UNDERFLOW, flat.reshape(*space.sizes, -1), f"{CUT}: the chain is slower than float64 can say"
+    note = f"{CUT}: more slow modes lie together than were told apart" if 1 - last < DISTINCT_GAP else ""
+    if np.diag(form).min() < LEAST_FORM:
+        return LEAST_FORM, flat.reshape(*space.sizes, -1), f"{CUT}: the chain is slower than float64 can say"
     scale = 1 / np.sqrt(np.diag(form))  # so that small entries keep their digits
     times, chosen = scipy.linalg.eigh(np.diag(scale**2), scale[:, None] * form * scale)
     order = np.argsort(-times, kind="stable")
@@ -112,11 +105,11 @@ def _dense_vectors(dynamics: BlockDynamics) -> tuple[float, float, Array]:
     one another, so that either all of them or none are needed.
     """
     space, size = dynamics.space, len(dynamics.space.support)
-    matrix, count = dynamics.dense(symmetric=True), SLOWEST
+    matrix, count = dynamics.dense(symmetric=True), FIRST_VECTORS
     while True:
         first = max(0, size - 1 - count)
         values, found = scipy.linalg.eigh(matrix, subset_by_index=[first, size - 1])
-        if first == 0 or 1 - values[0] >= TOLD_APART:
+        if first == 0 or 1 - values[0] >= DISTINCT_GAP:
             break
         count = 4 * count
     out = np.zeros((space.count, found.shape[1]))
@@ -127,7 +120,7 @@ def _dense_vectors(dynamics: BlockDynamics) -> tuple[float, float, Array]:
 def _iterated_vectors(dynamics: BlockDynamics, root: Array) -> tuple[float, float, Array]:
     """Return the results of `_dense_vectors` without the constant's eigenvector, by Lanczos."""
     space = dynamics.space
-    verify_work(dynamics, PRODUCTS, "the spectral gap")
+    verify_work(dynamics, FEWEST_PRODUCTS, "the spectral gap")
     alive = (space.log_p > -np.inf).ravel()
 
     def product(f: Array) -> Array:
@@ -136,7 +129,7 @@ def _iterated_vectors(dynamics: BlockDynamics, root: Array) -> tuple[float, floa
         out = dynamics.symmetric(f.reshape(space.sizes)).ravel()
         return np.where(alive, out - root * (root @ out), 0.0)
 
-    values, vectors = iterate(product, space.count, scipy.sparse.linalg.eigsh, "LA", SLOWEST)
+    values, vectors = iterate(product, space.count, scipy.sparse.linalg.eigsh, "LA", FIRST_VECTORS)
     return float(values.max()), float(values.min()), vectors
 
 
@@ -156,7 +149,7 @@ def iterate(product: Callable[[Array], Array], size: int, solver: Callable[..., 
     operator = scipy.sparse.linalg.LinearOperator((size, size), matvec=product, dtype=np.float64)  # pyright: ignore[reportCallIssue]
     start = np.random.default_rng(0).normal(size=size)
     try:
-        return solver(operator, k=count, which=which, tol=TOLERANCE, v0=start, ncv=40, maxiter=2000)
+        return solver(operator, k=count, which=which, tol=EIGENVALUE_TOLERANCE, v0=start, ncv=40, maxiter=2000)
     except scipy.sparse.linalg.ArpackNoConvergence:
         message = "the eigenvalues of this chain do not settle in 2000 restarts: several lie together at its gap"
         raise fail("E714", message, help="take a smaller model, or bound the gap by sampling: `spectral_gap(.., draws=)`") from None

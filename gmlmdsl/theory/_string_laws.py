@@ -17,14 +17,13 @@ import scipy.sparse
 from .._diagnostics import fail
 from ..guided import TIE, Backtracking, BlockBest, Plain, Rejection, TokenwiseByValue, TokenwiseRejection, Walk
 from ._prefix_tree import PrefixTree
+from .limits import LISTED_COUPONS, MOST_WALK_OPERATIONS
 
 if TYPE_CHECKING:
     from ..guided import AbstractMethod
 
 Array = np.ndarray
-MOST_WALK = 1e10  # limit on the operations with the walk's matrix
 NEVER = -np.inf  # log V of a rejected prefix
-LISTED_COUPONS = 12  # limit on the symbols whose subsets are enumerated
 
 
 class StringLaw(NamedTuple):
@@ -250,9 +249,9 @@ def _walk(tree: PrefixTree, method: Walk, start: Array, looks_ahead: bool) -> St
         return StringLaw(start, 0.0, 0.0, 0.0)
     first, leaf, q = method.result == "first_leaf", tree.whole, tree.law.shape[1]
     moves = _moves(tree, first)
-    if moves.nnz * method.steps > MOST_WALK:
+    if moves.nnz * method.steps > MOST_WALK_OPERATIONS:
         message = f"`steps = {method.steps}` of a walk on {tree.n:,} prefixes take {float(moves.nnz) * method.steps:.3g} operations"
-        raise fail("E601", f"{message}, more than the limit of {MOST_WALK:.3g}", help="shorter strings, or fewer steps")
+        raise fail("E601", f"{message}, more than the limit of {MOST_WALK_OPERATIONS:.3g}", help="shorter strings, or fewer steps")
     here, mean = start, np.zeros(tree.n)
     for _ in range(method.steps):
         here = 0.5 * here + 0.5 * (moves.T @ here)
@@ -276,7 +275,7 @@ def _first_times(tree: PrefixTree, moves: scipy.sparse.csr_matrix, steps: int, c
     Only the nodes of `counts` are counted. The result is nan if it is too costly to compute. Each
     node has its own walk, from which that node is removed when it is left: a row of `apart`.
     """
-    if 2.0 * tree.n * moves.nnz * steps > MOST_WALK:
+    if 2.0 * tree.n * moves.nnz * steps > MOST_WALK_OPERATIONS:
         return np.full(steps, np.nan)
     apart, left, found = np.eye(tree.n)[np.full(tree.n, tree.start)], 0.0, []
     for _ in range(steps):

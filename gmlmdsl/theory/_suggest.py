@@ -21,18 +21,15 @@ from ..plan import plan_mask, verify_affordable
 from ..syntax import format_source
 from ._clusters import strong_clusters
 from ._compare_masks import MaskComparison, Means, comparison_of, rows_of
-from ._configurations import MOST_STATES, configurations
+from ._configurations import configurations
 from ._mask_candidates import Candidate, candidates
 from ._mask_report import MaskReport
+from .limits import LIKELY_CONFIGURATIONS, MOST_BLOCK_VALUES, MOST_STATES, MOST_SUGGESTED_WORK, RANKING_STEP
 
 if TYPE_CHECKING:
     from ..model import Model, Params
 
 Array = np.ndarray
-LIKELY = 256  # number of configurations at which clusters are evaluated
-MOST_VALUES = 1 << 12  # limit on the enumerated joint values of a block
-MOST_WORK = 1 << 18  # limit on the joint values of all blocks, times parameters
-ALIKE = 0.1  # Difference of the logarithms of variances below which masks are ranked by cost.
 
 
 class MaskSuggestions(str):
@@ -131,7 +128,7 @@ def _likely_rows(model: Model, params: Params, means: Means) -> tuple[Lowered, d
     count = joint_count(model.graph.sizes)
     if means.draws is None and means.sampler is None and count <= MOST_STATES:
         space = configurations(model, params, "the suggestion of masks", latents=True, given=means.given)
-        chosen = generator(means.seed).choice(space.count, LIKELY, p=space.p.ravel() / space.p.sum())
+        chosen = generator(means.seed).choice(space.count, LIKELY_CONFIGURATIONS, p=space.p.ravel() / space.p.sum())
         return space.lowered, dict(space.params), space.codes[:, chosen]
     if model.graph.latents:
         message = f"model `{model.name}` has latents: masks are suggested up to {MOST_STATES:,} configurations of all its cells"
@@ -191,7 +188,7 @@ def _law(mask: AbstractMask, n_cells: int) -> Hashable:
     """
     if mask.varies or mask.mentions_parameter:
         return None
-    if mask.support_size > MOST_VALUES:
+    if mask.support_size > MOST_BLOCK_VALUES:
         return mask.key(int)
     blocks, p = mask.enumerate_blocks()
     assert p is not None
@@ -206,13 +203,13 @@ def verify_modest(host: FactorGraph, mask: AbstractMask) -> None:
     """
     plan = plan_mask(host, mask, mask.is_adaptive)
     verify_affordable(plan, "a block", mask.span)
-    if plan.method != "product" and plan.values > MOST_VALUES:
-        raise fail("E601", f"a block has {plan.values:.3g} joint values, more than {MOST_VALUES:,}", mask.span)
+    if plan.method != "product" and plan.values > MOST_BLOCK_VALUES:
+        raise fail("E601", f"a block has {plan.values:.3g} joint values, more than {MOST_BLOCK_VALUES:,}", mask.span)
     blocks = mask.support_size if masks_per_row(mask, None) is None else 1.0
     work = blocks * plan.values * (1 + sum(p.size for p in host.parameters))
-    if work > MOST_WORK:
+    if work > MOST_SUGGESTED_WORK:
         message = f"{blocks:,.0f} blocks of {plan.values:.3g} joint values: the information of a row takes {work:.3g} entries"
-        raise fail("E601", f"{message}, more than {MOST_WORK:,}", mask.span)
+        raise fail("E601", f"{message}, more than {MOST_SUGGESTED_WORK:,}", mask.span)
 
 
 def _names(model: Model) -> set[str]:
@@ -228,7 +225,7 @@ def _written(candidate: Candidate, model: Model) -> str:
 
 def _rank(r: MaskReport) -> tuple[float, float]:
     """Return a key that sorts by variance in steps of 10 %, and then by cost."""
-    step = np.inf if not np.isfinite(r.variance) else float(np.round(np.log(max(r.variance, 1.0)) / ALIKE))
+    step = np.inf if not np.isfinite(r.variance) else float(np.round(np.log(max(r.variance, 1.0)) / RANKING_STEP))
     return step, r.mean_size if r.gradient is None else float(r.gradient)
 
 

@@ -29,18 +29,12 @@ from ..data import generator, verified_seed
 from ._block_dynamics import BlockDynamics, dynamics_of, verify_work
 from ._quantity import Quantity
 from ._reversible import reversible_gap, slow_functions
+from .limits import CLIMBED_AT_ONCE, CLIMBING_STARTS, CLIMBS, FURTHER_CLIMBS, LEAST_LOG_RATIO, MOST_CLIMBED, SERIES_RANGE
 
 if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-MOST_CONFIGURATIONS = 1 << 12
-MOST_AT_ONCE = 1 << 21  # limit on configurations times blocks times starts in one step
-CLIMBS = 10  # number of steps after which the better half of the starts continues
-KEPT = 6  # number of starts that climb to the end
-FURTHER = 300  # limit on the steps of these starts
-SMALL = 1e-2  # value of d below which t log t - t + 1 is summed as a series
-DEEPEST = -60.0  # log r / q below which r counts as 0
 
 
 def entropy_tensorization(
@@ -77,10 +71,10 @@ def entropy_tensorization(
 
 def verify_size(dynamics: BlockDynamics, what: str) -> None:
     """Raise E601 for more configurations than a search over distributions can take."""
-    if dynamics.space.count > MOST_CONFIGURATIONS:
+    if dynamics.space.count > MOST_CLIMBED:
         message = f"{what} searches over distributions on {dynamics.space.count:,} configurations"
         help = "take a smaller model; `poincare_constant` is a lower bound, and larger models have it"
-        raise fail("E601", f"{message}, more than the limit of {MOST_CONFIGURATIONS:,}", help=help)
+        raise fail("E601", f"{message}, more than the limit of {MOST_CLIMBED:,}", help=help)
 
 
 def tensorization_of(dynamics: BlockDynamics, seed: int = 0) -> tuple[float, str]:
@@ -90,10 +84,10 @@ def tensorization_of(dynamics: BlockDynamics, seed: int = 0) -> tuple[float, str
         return np.inf, "the chain falls into parts"
     if len(dynamics.space.support) < 2:
         return 1.0, "the support is one configuration"
-    verify_work(dynamics, 2 * KEPT * (CLIMBS + FURTHER), "entropy tensorization")
+    verify_work(dynamics, 2 * CLIMBING_STARTS * (CLIMBS + FURTHER_CLIMBS), "entropy tensorization")
     search = EntropySearch(dynamics)
     logs = np.stack(list(search.starts(seed)), axis=-1)
-    most = max(2 * KEPT, int(MOST_AT_ONCE // (dynamics.space.count * (1 + len(dynamics.blocks)))))
+    most = max(2 * CLIMBING_STARTS, int(CLIMBED_AT_ONCE // (dynamics.space.count * (1 + len(dynamics.blocks)))))
     logs = logs[..., :most]
     best = search.best_of(search.halved(logs))
     poincare, found = 1 / gap, 1 / max(best, 1e-300)
@@ -117,7 +111,7 @@ class EntropySearch:
         logs = np.where(self.alive, logs, -np.inf)
         # Near q the mean is subtracted first, so that few digits are lost.
         middle = (self.q * np.where(self.alive, logs, 0.0)).sum(axis=self.axes)
-        moved = np.clip(np.where(self.alive, logs - middle, 0.0), DEEPEST, 600.0)
+        moved = np.clip(np.where(self.alive, logs - middle, 0.0), LEAST_LOG_RATIO, 600.0)
         total = (self.q * np.expm1(moved)).sum(axis=self.axes)
         return np.where(self.alive, (np.expm1(moved) - total) / (1 + total), 0.0)
 
@@ -146,17 +140,17 @@ class EntropySearch:
 
     def halved(self, logs: Array) -> Array:
         """Let the starts climb, and drop the worse half of them repeatedly."""
-        while logs.shape[-1] > KEPT:
+        while logs.shape[-1] > CLIMBING_STARTS:
             for _ in range(CLIMBS):
                 logs = self.climbed(logs)
             order = np.argsort(self.lost(self.excess(logs))[0], kind="stable")
-            logs = logs[..., order[: max(KEPT, logs.shape[-1] // 2)]]
+            logs = logs[..., order[: max(CLIMBING_STARTS, logs.shape[-1] // 2)]]
         return logs
 
     def best_of(self, logs: Array) -> float:
         """Return the smallest 1 - R that the starts reach."""
         before = np.inf
-        for step in range(FURTHER):
+        for step in range(FURTHER_CLIMBS):
             logs = self.climbed(logs)
             if step % 20 == 19:
                 lost = self.lost(self.excess(logs))[0]
@@ -179,7 +173,7 @@ class EntropySearch:
             r = (self.q * (1 + d))[..., 0]
             return float(np.log(lost[0])), (r * (inside - (r * inside).sum())).ravel()
 
-        start = np.clip(np.where(self.alive[..., 0], logs, 0.0), DEEPEST, -DEEPEST).ravel()
+        start = np.clip(np.where(self.alive[..., 0], logs, 0.0), LEAST_LOG_RATIO, -LEAST_LOG_RATIO).ravel()
         options = {"maxiter": 500, "ftol": 1e-14, "gtol": 1e-9}
         found = scipy.optimize.minimize(log_lost, start, jac=True, method="L-BFGS-B", options=options)
         return float(np.exp(min(found.fun, log_lost(start)[0])))
@@ -228,13 +222,13 @@ class EntropySearch:
 
 def _entropy(d: Array) -> Array:
     """Return (1 + d) log(1 + d) - d."""
-    far = np.where(np.abs(d) < SMALL, 0.5, np.maximum(d, -1.0))
+    far = np.where(np.abs(d) < SERIES_RANGE, 0.5, np.maximum(d, -1.0))
     direct = (1 + far) * np.log1p(np.where(far > -1, far, 0.0)) - far
-    near = np.where(np.abs(d) < SMALL, d, 0.0)
+    near = np.where(np.abs(d) < SERIES_RANGE, d, 0.0)
     series = sum(((-1) ** k * near**k / (k * (k - 1)) for k in range(9, 1, -1)), np.zeros_like(near))
-    return np.where(np.abs(d) < SMALL, series, direct)
+    return np.where(np.abs(d) < SERIES_RANGE, series, direct)
 
 
 def _log1p(d: Array) -> Array:
-    """Return log(1 + d), or `DEEPEST` if r is 0."""
-    return np.where(d > -1, np.log1p(np.where(d > -1, d, 0.0)), DEEPEST)
+    """Return log(1 + d), or `LEAST_LOG_RATIO` if r is 0."""
+    return np.where(d > -1, np.log1p(np.where(d > -1, d, 0.0)), LEAST_LOG_RATIO)

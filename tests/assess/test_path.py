@@ -182,7 +182,7 @@ def test_what_the_bound_leaves_out_changes_nothing(monkeypatch: pytest.MonkeyPat
     model = gm.parse(SPINS % "").model()
     found = []
     for at_once in (12, 2):
-        monkeypatch.setattr("gmlmdsl.assess._path_choice.AT_ONCE", at_once)
+        monkeypatch.setattr("gmlmdsl.assess._path_choice.PENALTIES_AT_ONCE", at_once)
         found.append(model.fit_path(chain(), penalty=12, criterion="stability", subsamples=4, wrong=5.0))
     assert found[0].chosen == found[1].chosen >= 2
     assert found[0].error_bound == found[1].error_bound
