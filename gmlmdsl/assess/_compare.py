@@ -15,8 +15,8 @@ from .._diagnostics import fail
 from .._types import ArrayLike
 from ..fit import FitRecord
 from ._information import InformationCriterion, sum_error
-from ._measure import Measure
 from ._score import CrossValidation, Score, standard_error
+from ._scored_rows import Measure
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,7 @@ from .._diagnostics import fail
 from .._types import ArrayLike, Given, Missing, Rows
 from ..fit import SINGULAR, PersistentContrastiveDivergence, at_kinks, curvature, scored_rows, verify_spread
 from ..fit import objective_colouring as colours_of
-from ._measure import Measure, measure_of
-from ._scored_rows import ScoredRows, evidence_of, params64, rows_under, verify_own
+from ._scored_rows import Measure, ScoredRows, evidence_of, measure_of, params64, rows_under, verify_own
 from .limits import MOST_SCORES
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from ..derive import on_device
 from ..fit import fit_model as refit
 from ..fit import row_weights
 from ..read import verify_unmasked, with_rows_of
-from ._measure import Measure, measure_of
-from ._scored_rows import evidence_of, params64, rows_under
+from ._scored_rows import Measure, evidence_of, measure_of, params64, rows_under
 from .limits import MOST_FITS
 
 if TYPE_CHECKING:

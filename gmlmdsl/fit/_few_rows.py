@@ -20,8 +20,7 @@ from .._diagnostics import counted, fail
 from .._progress import shows_progress, waiting
 from ..evaluate import Frame, Objective, entry_names, laplace_priors
 from ..masks import AbstractMask
-from ._definite import cholesky, solve
-from ._inference import Covariances, Curvature, determined
+from ._inference import Covariances, Curvature, cholesky, determined, solve
 from ._kinks import at_kinks
 from ._options import Evidence, row_weights
 from ._status import Finding, Status

@@ -46,8 +46,7 @@ from ..masks import AbstractMask
 from ..plan import verify_held
 from ._imputation import Imputed, first_values, missing_blocks
 from ._inference import Copies
-from ._methods import MonteCarloEM, completed_masks
-from ._options import FitOptions
+from ._options import FitOptions, MonteCarloEM, completed_masks
 from .limits import BYTES_PER_IMPUTED_CELL, IMPUTED_COPIES, MOST_INFERRED, WORTH_MERGING
 
 Array = np.ndarray

@@ -11,12 +11,11 @@ import scipy.sparse.linalg
 from .._diagnostics import fail
 from .._types import ArrayLike, Given, OfConfiguration
 from ..data import verified_seed
-from ._block_dynamics import dynamics_of
+from ._block_dynamics import CUT, constant_kind, dirichlet_matrix, dynamics_of, gap_kind, iterate, reversible_gap
 from ._by_chains import gap_by_chains
 from ._chains import Chain, chain_of, start_of
 from ._configurations import Configurations
 from ._quantity import Quantity
-from ._reversible import CUT, constant_kind, dirichlet_matrix, gap_kind, iterate, reversible_gap
 from .limits import GAP_ROUNDING, MOST_CHAIN_STEPS, MOST_DENSE, MOST_DIGITS, MOST_MULTIPLICATIONS
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import optax
 import pytest
 
 import gmlmdsl as gm
-from gmlmdsl.fit._settled import settled
+from gmlmdsl.fit._held_chains import settled
 from gmlmdsl.fit.limits import HIDING_NOISE
 
 GLASS = """
