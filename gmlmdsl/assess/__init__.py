@@ -24,4 +24,4 @@ from ._simulated_errors import How, simulated_errors
 from ._wald import Contrast, contrast, wald_test
 
 if TYPE_CHECKING:
-    from ._couplings import PairTable
+    from ._pair_table import PairTable

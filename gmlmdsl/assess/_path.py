@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..graph import FactorGraph
-    from ._couplings import PairTable
+    from ._pair_table import PairTable
 
 Array = np.ndarray
 CRITERIA = ("ebic", "elasso", "cv", "stability")

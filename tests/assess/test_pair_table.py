@@ -12,7 +12,7 @@ import pytest
 from refusals import refused
 
 import gmlmdsl as gm
-from gmlmdsl.assess._couplings import PairTable
+from gmlmdsl.assess._pair_table import PairTable
 from gmlmdsl.exchange import write_graphml
 
 NAMESPACE = "{http://graphml.graphdrawing.org/xmlns}"
