@@ -21,7 +21,7 @@ from ..fit import verify_spread
 from ..plan import PairTables, plan_pair_tables, verify_held
 from ._bootstrap import Bootstrap, refitted, row_shares
 from ._couplings import centred_values, gauged, scored, verify_gauge
-from .limits import DROPPING_QUANTILES, EQUAL_LENGTHS
+from .limits import DROP_TAILS, EQUAL_LENGTHS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -321,9 +321,9 @@ class CaseDropping:
         for name, found in self.correlations.items():
             known = [row[~np.isnan(row)] for row in found]
             mean = [k.mean() if len(k) else np.nan for k in known]
-            ends = np.array([np.quantile(k, DROPPING_QUANTILES) if len(k) else (np.nan, np.nan) for k in known])
+            ends = np.array([np.quantile(k, DROP_TAILS) if len(k) else (np.nan, np.nan) for k in known])
             columns: dict[str, Any] = {"statistic": name, "dropped": self.shares, "rows": self.rows, "mean": mean}
-            columns |= {f"{100 * t:.3g}%": e for t, e in zip(DROPPING_QUANTILES, ends.T, strict=True)}
+            columns |= {f"{100 * t:.3g}%": e for t, e in zip(DROP_TAILS, ends.T, strict=True)}
             parts.append(pd.DataFrame(columns | {"above": self._above(found), "subsets": [len(k) for k in known]}))
         return pd.concat(parts, ignore_index=True)
 

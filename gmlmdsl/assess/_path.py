@@ -294,7 +294,7 @@ def _verify_minimum(hessian: Array) -> None:
 
 
 def span(run: Runs) -> float:
-    """Return the last penalty as a share of the first, which glmnet chooses by rows and predictors."""
+    """Return the last penalty as a share of the first, as glmnet chooses it."""
     few = (run.size(run.whole) < run.touch.sum(axis=1)).any()
     return np.sqrt(ELASSO_SPAN) if few else ELASSO_SPAN
 
@@ -420,7 +420,7 @@ class Path:
 
         The table has one row for each two cells with a coupling that is not 0, the strongest first,
         with the columns `first`, `second`, `value` and `score` of `Fit.couplings`. With "elasso"
-        and `gauge=None` these are the weights of IsingFit. There are no errors: `.refit()` has them.
+        and `gauge=None` these are the weights of IsingFit. Errors are those of `.refit()`.
 
         Args:
             row: the number of a model of this path. If None, the chosen one.

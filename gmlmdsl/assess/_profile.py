@@ -17,7 +17,7 @@ import numpy as np
 from .._diagnostics import fail, unknown, whole_number
 from .._progress import bar, shows_progress
 from .._types import ArrayLike, Arrays
-from ..evaluate import Objective, entry_names, slopes, value_at, verified_quantile
+from ..evaluate import Objective, entry_names, slopes, unflatten, value_at, verified_quantile
 from ..fit import Curvature, PersistentContrastiveDivergence, Scaled, curvature, in_words, lbfgs, reopen, scaling, verify_spread
 from ._wald import coefficients
 from .limits import FURTHER_POINTS, GRID_REACH, MOST_POINTS, OPEN_PART
@@ -144,8 +144,7 @@ def _direction(made: FitRecord, curve: Curvature, along: str | Mapping[str, Arra
         return in_words(c, names), c
     if along is not None:
         raise fail("E547", f"a profile runs along an entry or a dict of coefficients, got {type(along).__name__}")
-    bounded = np.repeat([p.kind != "real" for p in made.graph.parameters], [p.size for p in made.graph.parameters])
-    left = curve.without(np.concatenate([made.status.open_directions.T, np.eye(len(names))[:, bounded]], axis=1))
+    left = curve.without(np.concatenate([made.status.open_directions.T, np.eye(len(names))[:, _bounded(made)]], axis=1))
     if not left.hessian.size:
         raise fail("E547", "no direction of unbounded parameters is determined", help="name an entry")
     d = left.basis @ np.linalg.eigh(left.hessian)[1][:, 0]
@@ -185,11 +184,8 @@ def _line(made: FitRecord, objective: Objective, curve: Curvature, c: Array, nam
     moved = laplace @ c
     deviation = float(np.sqrt(c @ sandwich @ c))
     free = objective.frame.unconstrain(objective.held)
-    step, at = {}, 0
-    for p in made.graph.parameters:
-        if p.name in free:
-            step[p.name] = jnp.asarray((deviation * moved[at : at + p.size] / (c @ moved) / slopes(p, free[p.name])).reshape(p.shape))
-        at += p.size
+    along = unflatten(made.graph, deviation * moved / (c @ moved))
+    step = {p.name: jnp.asarray(along[p.name] / slopes(p, free[p.name]).reshape(p.shape)) for p in made.graph.parameters if p.name in free}
     matrix = scaling(objective, free, rest.hessian / float(objective.scale), rest.basis)
 
     def value(unconstrained: Arrays) -> float:

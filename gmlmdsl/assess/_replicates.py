@@ -20,7 +20,7 @@ from ..graph import FactorGraph, joint_count, lower_let
 from ..plan import verify_held
 from ..sample import effective_sample_size, groups_of
 from ._scored_rows import params64
-from .limits import DRAWS_PER_ROW, MOST_BINS, MOST_SEQUENCES, MOST_STATES, PILOT_DRAWS
+from .limits import DRAWS_PER_ROW, MOST_BINS, MOST_SEQUENCES, MOST_STATES, PILOT
 
 if TYPE_CHECKING:
     from ..fit import Evidence, FitRecord
@@ -166,10 +166,10 @@ def chain_source(fit: FitRecord, sampler: str | None, rows: int, seed: int, chai
         with warnings.catch_warnings():
             # warnings of a run that is intentionally short
             warnings.simplefilter("ignore", UserWarning)
-            pilot = _codes(fit, fit.sample(sampler, draws=PILOT_DRAWS, thin=1, **options))
+            pilot = _codes(fit, fit.sample(sampler, draws=PILOT, thin=1, **options))
         ess = _least(pilot, chains, fit.graph)
         thin = 1 if np.isnan(ess) else max(1, round(pilot.shape[1] / ess))
-    draws = max(PILOT_DRAWS, -(-DRAWS_PER_ROW * rows // chains))
+    draws = max(PILOT, -(-DRAWS_PER_ROW * rows // chains))
     idata = fit.sample(sampler, draws=draws, thin=thin, **options)
     codes = _codes(fit, idata)
     said = tuple(t for t in str(groups_of(idata)["posterior"].attrs.get("warnings", "")).split("\n") if t)

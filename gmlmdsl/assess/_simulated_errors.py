@@ -49,7 +49,7 @@ from ..program import ir
 from ..sample import KernelRun, effective_sample_size, masks_in, starts
 from ._information import verify_minimum
 from ._scored_rows import ScoredRows, params64, rows_under
-from .limits import CHAINS, DRAWS_AT_ONCE, ENTRIES_AT_ONCE, FEWEST_EFFECTIVE, MOST_COLUMNS, MOST_EVALUATIONS, PILOT_DRAWS
+from .limits import CHAINS, DRAWS_AT_ONCE, ENTRIES_AT_ONCE, FEWEST_EFFECTIVE, MOST_COLUMNS, MOST_EVALUATIONS, PILOT
 
 if TYPE_CHECKING:
     from ..fit import FitRecord
@@ -178,7 +178,7 @@ def _of_chains(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], l
     _verify_sampler(lowered, checked, params)
     graph, device, each = lowered.graph, derive.graph_arrays(lowered.graph), math.ceil(how.draws / CHAINS)
     step = sum(float(g.n) * g.cells.shape[1] for g in graph.groups) * int(graph.sizes.max(initial=1)) * CHAINS * len(laws)
-    pilot_draws = PILOT_DRAWS if how.thin is None else 0
+    pilot_draws = PILOT if how.thin is None else 0
     verify_evaluations(step * (how.warmup + pilot_draws + (how.thin or 1) * each), f"{how.draws:,} draws of `{name}`")
     kernel, target = derive.build_kernel(lowered, checked, params).kernel, derive.Target(device, params, None)
     begun = [starts(graph, CHAINS, how.seed, None, _held(lowered, law), params).codes for law in laws.tolist()]
@@ -191,10 +191,10 @@ def _of_chains(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], l
 
     codes, warmup, thin = np.concatenate(begun, axis=1), how.warmup, how.thin
     if thin is None:
-        verify_memory(graph, float(len(laws)) * CHAINS * PILOT_DRAWS)
-        pilot, codes = run(codes, 0, PILOT_DRAWS, warmup, 1)
+        verify_memory(graph, float(len(laws)) * CHAINS * PILOT)
+        pilot, codes = run(codes, 0, PILOT, warmup, 1)
         effective = effective_draws(track(pilot[:CHAINS].reshape(-1, graph.n_cells).T), CHAINS)
-        warmup, thin = 0, 1 if np.isnan(effective) else max(1, round(CHAINS * PILOT_DRAWS / effective))
+        warmup, thin = 0, 1 if np.isnan(effective) else max(1, round(CHAINS * PILOT / effective))
         verify_evaluations(step * thin * each, f"{how.draws:,} draws of `{name}`, {counted(thin, 'run')} apart,")
     found, _ = run(codes, 1, each, warmup, thin)
     whole = found.reshape(len(laws), CHAINS * each, graph.n_cells)

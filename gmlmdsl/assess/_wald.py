@@ -41,7 +41,7 @@ class Contrast:
     level: float = LEVEL
 
     def interval(self, probability: float | None = None) -> tuple[float, float]:
-        """Return the normal interval; without a probability, that of `level`, which is the fit's."""
+        """Return the normal interval; the default probability is the fit's `level`."""
         half = verified_quantile(self.level if probability is None else probability) * self.std_error
         return self.estimate - half, self.estimate + half
 

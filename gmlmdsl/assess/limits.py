@@ -14,7 +14,7 @@ MOST_SCORES = 1 << 27  # maximum number of entries of a matrix of rows by direct
 
 # Networks and their stability.
 EQUAL_LENGTHS = 1e-9  # relative difference below which two lengths count as equal
-DROPPING_QUANTILES = (0.025, 0.975)  # of the table of case dropping
+DROP_TAILS = (0.025, 0.975)  # of the table of case dropping
 
 # Profiles and cross-validation.
 # The extent of the grid to each side, in units of the interval's half width by standard errors.
@@ -47,7 +47,7 @@ MOST_OPERATIONS = 2e12  # cells drawn, and evaluations of statistics
 # Maximum number of configurations that are enumerated; rows are then independent draws from p.
 MOST_STATES = 2**16
 # Number of draws of a run, or of each chain, that determine `thin`.
-PILOT_DRAWS = 256
+PILOT = 256
 # Number of draws for each row of the data; their Monte Carlo error is a third of the data's noise.
 DRAWS_PER_ROW = 10
 MOST_SEQUENCES = 1000  # maximum number of indicators whose effective sample size is computed

@@ -43,4 +43,4 @@ from ._training_options import (
     verify_optimizer,
     verify_schedule,
 )
-from .limits import EQUAL_GRADIENTS, EXCLUDED, FEWEST_EFFECTIVE_ROWS, MOST_INFERRED, SINGULAR, WORTH_MERGING
+from .limits import EQUAL_GRADIENTS, EXCLUDED, FEWEST_ROWS, MOST_INFERRED, SINGULAR, WORTH_MERGING

@@ -24,7 +24,7 @@ from ._inference import Covariances, Curvature, cholesky, determined, solve
 from ._kinks import at_kinks
 from ._options import Evidence, row_weights
 from ._status import Finding, Status
-from .limits import CURVATURE_ROUNDING, EQUAL_GRADIENTS, FEWEST_EFFECTIVE_ROWS, LEAST_DATA_CURVATURE, MOST_NAMED, MOST_SHIFT
+from .limits import CURVATURE_ROUNDING, EQUAL_GRADIENTS, FEWEST_ROWS, LEAST_DATA_CURVATURE, MOST_NAMED, MOST_SHIFT
 
 Array = np.ndarray
 NO_SPREAD, TOO_FEW = "no-spread", "few-rows"  # slugs
@@ -97,7 +97,7 @@ def infer(objective: Objective, params: dict[str, jax.Array], status: Status, cu
     held = at_kinks(objective.frame.host, objective.frame.fixed, params)
     rest = determined(curve, status.open_directions.T, held)
     unknown = without_error(rest, rows) & (status.separated == 0) & ~status.undetermined
-    known_findings = [_without_errors(f) if rows < FEWEST_EFFECTIVE_ROWS else f for f in status.findings]
+    known_findings = [_without_errors(f) if rows < FEWEST_ROWS else f for f in status.findings]
     remedy = SIMULATE if curve.coupling is None else IMPUTED
     findings = _findings(unknown, curve.basis.shape[1], rows, entry_names(objective.frame.host), remedy)
     status = dataclasses.replace(status, findings=(*known_findings, *findings), unknown=unknown)
@@ -119,9 +119,7 @@ def without_error(rest: Curvature, rows: float) -> Array:
     whole = _diagonal(rest.basis if rest.factor is not None and rest.coupling is None else d @ rest.hessian, d)
     spread = _diagonal(rest.spread, d)
     moves = np.abs(d).max(axis=1, initial=0.0) > 1e-12 * np.abs(d).max(initial=0.0)
-    return moves & (
-        (rows < FEWEST_EFFECTIVE_ROWS) | (spread <= EQUAL_GRADIENTS * np.abs(whole - prior) + CURVATURE_ROUNDING * np.abs(whole))
-    )
+    return moves & ((rows < FEWEST_ROWS) | (spread <= EQUAL_GRADIENTS * np.abs(whole - prior) + CURVATURE_ROUNDING * np.abs(whole)))
 
 
 def _times(left: Array, right: Array) -> Array:
@@ -142,7 +140,7 @@ def _findings(unknown: Array, parameters: int, rows: float, names: list[str], re
     count = int(unknown.sum())
     if not rows:
         return [Finding(NO_SPREAD, "No row has an observed cell that the mask reaches: there is no standard error", "Bring rows that have")]
-    if rows < FEWEST_EFFECTIVE_ROWS and count:
+    if rows < FEWEST_ROWS and count:
         message = f"There is {rows:.3g} effective row: it does not tell how far rows differ, and so no standard error"
         return [Finding(NO_SPREAD, message, f"{remedy[0].upper()}{remedy[1:]}")]
     found = []
@@ -151,7 +149,7 @@ def _findings(unknown: Array, parameters: int, rows: float, names: list[str], re
         more = f" and {count - MOST_NAMED} more" if count > MOST_NAMED else ""
         message = f"All rows pull alike at {shown}{more}: they do not tell a standard error there"
         found.append(Finding(NO_SPREAD, message, remedy))
-    if FEWEST_EFFECTIVE_ROWS <= rows < parameters:
+    if FEWEST_ROWS <= rows < parameters:
         message = (
             f"There are {rows:.3g} effective rows for {counted(parameters, 'free parameter')}: the sandwich's standard errors are too small"
         )
@@ -204,7 +202,7 @@ def verify_spread(rows: float, what: str) -> None:
     Raises:
         GmlmError: E548.
     """
-    if rows < FEWEST_EFFECTIVE_ROWS:
+    if rows < FEWEST_ROWS:
         message = f"{what} rests on how far rows differ, and there is {rows:.3g} effective row"
         raise fail("E548", message, help="`fit.simulated_errors()` takes the model as right and simulates data sets like this one")
 
@@ -230,7 +228,7 @@ def pulled(curve: Curvature) -> Array:
 
 
 def with_shrinkage(status: Status, rest: Curvature, errors: Array, frame: Frame) -> Status:
-    """Return the status with the entries that priors shift by more than `MOST_SHIFT` standard errors.
+    """Return the status with the entries that priors shift by over `MOST_SHIFT` standard errors.
 
     If there are such entries, a finding reports them.
 

@@ -24,7 +24,7 @@ from .._types import AnyArray, Arrays
 from ..data import generator
 from ..derive import bounded_jit, on_device
 from ..evaluate import BlockObjectives, JointObjective
-from .limits import LEAST_CURVATURE_SHARE, MOST_PENALISED_STEPS, MOST_PROBES, PENALISED_TOLERANCE, ROUNDINGS
+from .limits import LEAST_SHARE, MOST_PENALISED_STEPS, MOST_PROBES, PENALISED_TOLERANCE, ROUNDINGS
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -160,7 +160,7 @@ def standard_weights(values: Copied, free: dict[str, PyTree], groups: Groups) ->
     mean = np.divide(sums, sizes, out=np.zeros_like(sums), where=sizes > 0)
     usual = mean.sum(axis=1, keepdims=True) / np.maximum((sizes > 0).sum(axis=1, keepdims=True), 1)
     # A predictor that does not vary has no slope, and stays at 0 under any weight.
-    share = np.divide(mean, usual, out=np.ones_like(mean), where=mean > LEAST_CURVATURE_SHARE**2 * usual)
+    share = np.divide(mean, usual, out=np.ones_like(mean), where=mean > LEAST_SHARE**2 * usual)
     return groups.weights * np.sqrt(share)
 
 
@@ -195,7 +195,7 @@ def shear_at(values: Copied, free: dict[str, PyTree], groups: Groups) -> tuple[S
     places, metric = _placed(values, free, groups), diagonal_metric(values, free)
     found, shear = _profiled(values, free, places, metric)
     penalised = np.asarray(places.group) < len(places.group_owner)
-    return shear, np.where(penalised, np.maximum(found, LEAST_CURVATURE_SHARE * metric), metric)
+    return shear, np.where(penalised, np.maximum(found, LEAST_SHARE * metric), metric)
 
 
 def _profiled(values: Copied, free: dict[str, PyTree], places: _Places, diagonal: Array) -> tuple[Array, Shear]:
@@ -339,7 +339,7 @@ def diagonal_metric(values: Copied, free: Arrays) -> Array:
     """
     found, number = _diagonal(values, free, MOST_PROBES)
     sums, counts = np.bincount(number, found), np.bincount(number)
-    found = np.maximum(found, LEAST_CURVATURE_SHARE * (sums / counts)[number])
+    found = np.maximum(found, LEAST_SHARE * (sums / counts)[number])
     return np.where((found > 0) & np.isfinite(found), found, 1.0)
 
 

@@ -26,7 +26,7 @@ from .._types import Arrays
 from ..data import random_key
 from ..derive import Graph, bounded_jit, redraw_gaps
 from ..derive.compiled import log_potential
-from ..evaluate import Missing, Objective, slopes
+from ..evaluate import Missing, Objective, slopes, unflatten
 from ..graph import FactorGraph
 from ._inference import Copies
 from ._long_fit import LongFit
@@ -221,13 +221,10 @@ def _verify_possible(objective: Objective, graph: Graph, columns: slice, imputed
 
 def unconstrained_errors(objective: Objective, free: Arrays, errors: Array) -> Array:
     """Return standard errors of the unconstrained parameters, in the order of a flattened dict."""
-    at, out = 0, {}
+    own, out = unflatten(objective.frame.host, errors), {}
     for p in objective.frame.host.parameters:
-        if p.name in free:
-            mine = errors[at : at + p.size]
-            if p.kind in ("simplex", "ordered"):
-                out[p.name] = np.full(np.size(free[p.name]), np.nan)
-            else:
-                out[p.name] = mine / np.abs(slopes(p, free[p.name]))
-        at += p.size
+        if p.name in free and p.kind in ("simplex", "ordered"):
+            out[p.name] = np.full(np.size(free[p.name]), np.nan)
+        elif p.name in free:
+            out[p.name] = np.ravel(own[p.name]) / np.abs(slopes(p, free[p.name]))
     return np.concatenate([out[name] for name in sorted(out)]) if out else np.zeros(0)

@@ -35,7 +35,7 @@ from ..evaluate import (
     tangent,
     unflatten,
 )
-from .limits import FALLING_SHARE, INVERSE_MARGIN, LEAST_EIGENVALUE, POWER_MARGIN, POWER_STEPS, SINGULAR, SMALL_MATRIX
+from .limits import FALLING, INVERSE_MARGIN, LEAST_EIGENVALUE, POWER_MARGIN, POWER_STEPS, SINGULAR, SMALL_MATRIX
 
 Array = np.ndarray
 
@@ -202,7 +202,7 @@ class Curvature:
         if self.factor is not None:
             return self.basis[:, :0]
         values, vectors = np.linalg.eigh(self.hessian)
-        return self.basis @ vectors[:, values < -FALLING_SHARE * max(values.max(initial=0.0), 1e-300)]
+        return self.basis @ vectors[:, values < -FALLING * max(values.max(initial=0.0), 1e-300)]
 
     def without(self, directions: Array) -> Curvature:
         """Return the curvature on the orthogonal complement of some directions."""

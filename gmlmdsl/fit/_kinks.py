@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._types import AnyArray, Arrays
-from ..evaluate import Objective, flatten, gradient_at, laplace_priors
+from ..evaluate import Objective, flatten, gradient_at, laplace_priors, unflatten
 from ..graph import FactorGraph
 from ._inference import Curvature
 from ._long_fit import LongFit
@@ -123,12 +123,11 @@ def _moved(objective: Objective, free: Arrays, flat: Array, held: Array) -> Arra
 
     The parameters concerned equal their unconstrained arrays.
     """
-    out, at = dict(free), 0
-    for p in objective.frame.host.parameters:
-        mine = slice(at, at + p.size)
-        if held[mine].any():
-            out[p.name] = jnp.asarray(np.where(held[mine], flat[mine], np.ravel(free[p.name])).reshape(p.shape))
-        at += p.size
+    host, out = objective.frame.host, dict(free)
+    values, still = unflatten(host, flat), unflatten(host, held)
+    for name, mine in still.items():
+        if mine.any():
+            out[name] = jnp.asarray(np.where(mine, values[name], np.asarray(free[name]).reshape(mine.shape)))
     return out
 
 

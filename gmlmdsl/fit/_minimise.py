@@ -161,18 +161,21 @@ def _with_pauses(
     def curve_at(params: Arrays) -> Curvature | None:
         return curvature_at(objective, params, colours, options)
 
+    def descended(outcome: Outcome, at: Arrays, curve: Curvature | None, steps: int | None) -> Outcome:
+        outcome = joined(outcome, lbfgs(scaled(at, curve), steps, run=run))
+        settles = kinked and outcome.reason != "converged"
+        return settle(objective, outcome, curve_at, options.max_steps, run) if settles else outcome
+
     first = first_curvature(objective, colours)
     outcome = lbfgs(scaled(free, first), fewer(options.max_steps) if kinked else options.max_steps, ROUGH_TOLERANCE, run)
     curve = curve_at(params_of(objective, outcome))
     open_ = examine(objective, params_of(objective, outcome), curve, first, colours, options.asks_data_alone)
     left = None if options.max_steps is None else options.max_steps - outcome.steps
     if open_.direction is None and left != 0 and (kinked or outcome.reason in ("converged", "stalled")):
-        outcome = joined(outcome, lbfgs(scaled(outcome.free, curve), fewer(left) if kinked else left, run=run))
-        outcome = settle(objective, outcome, curve_at, options.max_steps, run) if kinked and outcome.reason != "converged" else outcome
+        outcome = descended(outcome, outcome.free, curve, fewer(left) if kinked else left)
         inside, pull = off_wrong_edges(objective, outcome.free)
         if pull:
-            outcome = joined(outcome, lbfgs(scaled(inside, curve_at(objective.frame.constrain(inside, objective.held))), left, run=run))
-            outcome = settle(objective, outcome, curve_at, options.max_steps, run) if kinked and outcome.reason != "converged" else outcome
+            outcome = descended(outcome, inside, curve_at(objective.frame.constrain(inside, objective.held)), left)
             pull = off_wrong_edges(objective, outcome.free)[1]
             outcome = dataclasses.replace(outcome, reason="stalled", gradient=pull) if pull else outcome
         curve = curve_at(params_of(objective, outcome))

@@ -33,8 +33,8 @@ from .limits import (
     LEAST_DIAGONAL,
     LEAST_SLOPE,
     MOST_HALVINGS,
-    MOST_LBFGS_STEPS,
     MOST_PAIR_FLOATS,
+    MOST_STEPS,
     ROUNDINGS,
     STALLED_STEPS,
 )
@@ -153,8 +153,8 @@ def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = GRADIENT_TO
 
     Reference: Liu and Nocedal 1989; Nocedal and Wright 2006, algorithms 3.1 and 7.4.
     """
-    limit = MOST_LBFGS_STEPS if most_steps is None else most_steps
-    room = max(limit, MOST_LBFGS_STEPS)  # the same for most fits, which share one compilation
+    limit = MOST_STEPS if most_steps is None else most_steps
+    room = max(limit, MOST_STEPS)  # the same for most fits, which share one compilation
     host = scaled.objective.frame.host
     if run is None or not run.saves:
         found = _lbfgs(scaled, np.zeros(scaled.size), np.asarray(limit), np.asarray(tolerance), room, scaled.has_single)
@@ -180,12 +180,8 @@ def lbfgs_in_passes(
         begun: the state from which the run resumes, or None.
         reached: a function to be called with the state after each evaluation.
     """
-    limit = MOST_LBFGS_STEPS if most_steps is None else most_steps
-    s = (
-        _first(np.zeros(scaled.size), jnp.zeros(max(limit, MOST_LBFGS_STEPS)), jnp.zeros((), jnp.int32))
-        if begun is None
-        else _Search(*begun)
-    )
+    limit = MOST_STEPS if most_steps is None else most_steps
+    s = _first(np.zeros(scaled.size), jnp.zeros(max(limit, MOST_STEPS)), jnp.zeros((), jnp.int32)) if begun is None else _Search(*begun)
     while bool(_goes_on(s, 0, limit, GRADIENT_TOLERANCE, limit)):
         to = s.z + s.step * s.direction
         s = _one_turn(s, to, *both(to))

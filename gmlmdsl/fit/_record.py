@@ -76,8 +76,8 @@ class FitRecord:
         """The data and the options of the fit.
 
         Raises:
-            GmlmAttributeError: E505 for a fit that was loaded from a file or made with `rows_at_once=`,
-                which keep no rows.
+            GmlmAttributeError: E505 for a fit that was loaded from a file or made with
+                `rows_at_once=`, which keep no rows.
         """
         if self._evidence is None:
             help = "`posterior`, `predictive` and `score` take rows, `x=..`; for all else"

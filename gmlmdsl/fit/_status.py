@@ -340,7 +340,7 @@ def _directions_in_words(directions: Array, names: list[str], most: int = 3) -> 
 
 
 def _beyond(span: Array, less: Array) -> Array:
-    """Return an orthonormal basis of the part of a space that is orthogonal to another within it."""
+    """Return an orthonormal basis of the part of a space orthogonal to another within it."""
     left, size, _ = np.linalg.svd(span - less @ (less.T @ span), full_matrices=False)
     return left[:, size > DIRECTION_PART]
 

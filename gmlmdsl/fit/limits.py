@@ -5,7 +5,7 @@ from __future__ import annotations
 # Minimisation.
 LBFGS_PAIRS = 20  # number of stored pairs of a step and a change of the gradient
 MOST_PAIR_FLOATS = 1 << 25  # maximum number of floats in these pairs
-MOST_LBFGS_STEPS = 3000  # steps of a fit without `steps=`
+MOST_STEPS = 3000  # steps of a fit without `steps=`
 GRADIENT_TOLERANCE = 1e-8  # bound on the largest gradient entry, per row
 # Tolerance at which L-BFGS pauses, and it is tested whether there is a minimum.
 ROUGH_TOLERANCE = 1e-5
@@ -31,7 +31,8 @@ CHEAP_CURVATURE_ENTRIES = 2.0**24
 METRIC_RENEWALS = (20, 60)  # steps after which the metric is computed again
 NEAR_BOUND = 1e-6  # distance from a bound below which a parameter counts as at the bound
 LEAST_PULL = 1e-6  # slope away from a bound, per row
-MOST_KINK_ROUNDS = 50  # runs of L-BFGS, between which parameters are held at a non-smooth point or freed
+# Runs of L-BFGS, between which parameters are held at a non-smooth point or freed.
+MOST_KINK_ROUNDS = 50
 # Steps of L-BFGS in one of these runs: near a non-smooth point, more are wasted.
 STEPS_PER_KINK_ROUND = 100
 # Share by which a gradient exceeds the slope of a prior before its entry leaves the point.
@@ -52,21 +53,23 @@ WORTH_MERGING = 1 << 19
 # Bytes of each cell of an imputed row: filled, on the device, and redrawn for the standard errors.
 BYTES_PER_IMPUTED_CELL = 4 * 8
 DISTINCT_SHARE = 0.5  # share of distinct rows below which equal rows of refits are stored as one
-MOST_REFIT_SCALED = 1024  # maximum number of parameters in whose number a step of refits may be quadratic
+# Maximum number of parameters in whose number a step of refits may be quadratic.
+MOST_REFIT_SCALED = 1024
 
 # Penalised fits.
-PENALISED_TOLERANCE = 1e-7  # bound on the largest entry of the proximal gradient in the metric, per row
+# Bound on the largest entry of the proximal gradient in the metric, per row.
+PENALISED_TOLERANCE = 1e-7
 MOST_PENALISED_STEPS = 5000  # steps of one penalty
 EXCLUDED = 1e12  # a penalty that holds a group at 0
 MOST_PROBES = 256  # number of directions of each parameter along which curvatures are computed
 # Smallest curvature, as a share of the mean curvature of a parameter's entries.
-LEAST_CURVATURE_SHARE = 1e-3
+LEAST_SHARE = 1e-3
 
 # Curvature and standard errors.
 MOST_INFERRED = 2000  # maximum number of parameters for which standard errors are computed
 MOST_CURVATURE_ENTRIES = 2.0**36  # maximum number of table entries of that computation
 # Share of the largest eigenvalue: an eigenvalue further below 0 is not a rounding error.
-FALLING_SHARE = 1e-6
+FALLING = 1e-6
 # Below this largest eigenvalue all directions are flat, and squares of inverses leave the range
 # of floats.
 LEAST_EIGENVALUE = 1e-100
@@ -100,7 +103,7 @@ SHARE_ROUNDING = 1e-6  # a share that exceeds 1 by less is a rounding error
 # The largest gradient entry per row at which steps of a stochastic minimiser may end.
 STOCHASTIC_TOLERANCE = 1e-3
 # Effective rows: fewer do not determine the differences between rows.
-FEWEST_EFFECTIVE_ROWS = 2 - 1e-9
+FEWEST_ROWS = 2 - 1e-9
 # Below this share of the rows' part of the curvature, the gradients of the rows are equal up to
 # rounding.
 EQUAL_GRADIENTS = 1e-10
@@ -167,7 +170,8 @@ FEWEST_ROUNDS = 30  # iterations before the first test of convergence
 FEWEST_LATENT_ROUNDS = 100
 MOST_ROUNDS = 300  # iterations of a fit without `rounds=`
 ROUNDS_BETWEEN = 10  # iterations between two tests
-STEPS_PER_ROUND = 5  # steps of the minimiser in one iteration, after which the imputations move anyway
+# Steps of the minimiser in one iteration, after which the imputations move anyway.
+STEPS_PER_ROUND = 5
 SETTLED_NOISE = 0.05  # in units of a standard error
 # If the standard error of an estimate is unknown, this share of the estimate (or of 1, if larger)
 # replaces it.

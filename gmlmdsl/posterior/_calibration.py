@@ -30,7 +30,7 @@ from ..evaluate import tangent
 from ..fit import (
     AT_BOUND,
     EQUAL_GRADIENTS,
-    FEWEST_EFFECTIVE_ROWS,
+    FEWEST_ROWS,
     MOST_INFERRED,
     TOO_FEW,
     Estimate,
@@ -102,7 +102,7 @@ def calibrate(source: Source) -> Calibration:
             `fit_model` and `simulated_errors`.
     """
     evidence = _without_priors(source)
-    if source.how is None and scored_rows(evidence) < FEWEST_EFFECTIVE_ROWS:
+    if source.how is None and scored_rows(evidence) < FEWEST_ROWS:
         raise _no_calibration(f"there is {scored_rows(evidence):.3g} effective row, which does not tell how far rows differ", RIGHT)
     estimate = fit_model(evidence.lowered, evidence.mask, evidence.codes, dataclasses.replace(evidence.options, progress=False))
     _verify_minimiser(estimate)

@@ -51,7 +51,7 @@ from ..read import verify_unmasked
 from ._block_dynamics import BlockDynamics, dynamics_of, reversible_gap
 from ._configurations import LocalTables, local_tables
 from ._quantity import Quantity
-from .limits import LARGEST_CONSTANT, MOST_BOX_BLOCKS, MOST_BOX_ENTRIES, MOST_BOX_PAIRS
+from .limits import LARGEST_C_AT, MOST_BOX_BLOCKS, MOST_BOX_ENTRIES, MOST_BOX_PAIRS
 
 if TYPE_CHECKING:
     from ..model import JointModel, Params
@@ -496,7 +496,7 @@ def _tensorization(given: float | None, whole: bool, dynamics: BlockDynamics | N
         return Quantity(1.0, "exact", source, note="every block is all cells"), ()
     assert dynamics is not None
     found = tensorization_above(dynamics, source)
-    return found, ("C_AT is at the limit of float64",) if LARGEST_CONSTANT < found < math.inf else ()
+    return found, ("C_AT is at the limit of float64",) if LARGEST_C_AT < found < math.inf else ()
 
 
 def tensorization_above(dynamics: BlockDynamics, source: str) -> Quantity:

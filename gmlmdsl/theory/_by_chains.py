@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.stats
 
-from .._diagnostics import fail
+from .._diagnostics import fail, whole_number
 from .._types import Given
 from ..data import MOST_SEED, encode, generator, verified_seed
 from ..graph import verify_is_model
@@ -46,21 +46,20 @@ def chain_codes(model: Model, params: Params, sampler: str | None, draws: int, s
     Returns:
         The name, and codes of shape (chains, draws, cells).
     """
-    if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 100:
-        raise fail("E507", f"draws must be a whole number of at least 100, got {draws!r}")
+    draws = whole_number("draws", draws, 100)
     host = model.graph
     functions = min(MOST_STATISTICS, int(host.sizes.sum()) + len(host.interacting_pairs))
-    verify_held(GAP_CHAINS * int(draws) * (5 * functions + 4 * host.n_cells), f"{draws:,} draws of {GAP_CHAINS} chains", "fewer `draws=`")
+    verify_held(GAP_CHAINS * draws * (5 * functions + 4 * host.n_cells), f"{draws:,} draws of {GAP_CHAINS} chains", "fewer `draws=`")
     exact = sampler == "exact" and sampler not in model.samplers
     name = "exact" if exact else model.sampler(sampler)[0]
-    warmup = {} if exact else {"warmup": int(draws)}
+    warmup = {} if exact else {"warmup": draws}
     with warnings.catch_warnings():
         # slow chains are what this function measures
         warnings.simplefilter("ignore", SamplingWarning)
-        idata = model.sample(params, sampler=name, draws=int(draws), chains=GAP_CHAINS, seed=seed, given=given, progress=False, **warmup)
+        idata = model.sample(params, sampler=name, draws=draws, chains=GAP_CHAINS, seed=seed, given=given, progress=False, **warmup)
     held = {v.name: np.asarray(idata["posterior"][v.name]) for v in model.graph.variables}
     codes = encode(model.graph, {k: v.reshape(-1, *v.shape[2:]) for k, v in held.items()}).codes
-    return name, codes.T.reshape(GAP_CHAINS, int(draws), -1)
+    return name, codes.T.reshape(GAP_CHAINS, draws, -1)
 
 
 def gap_by_chains(model: Model, params: Params, sampler: str | None, draws: int, seed: int, given: Given | None) -> Quantity:

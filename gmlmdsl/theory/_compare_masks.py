@@ -30,7 +30,7 @@ from ._monte_carlo import DrawnRows, SampledInformation, draw_rows, objective_ov
 from ._quantity import Quantity
 from .limits import (
     CLOSE_VARIANCES,
-    COMPARISON_DRAWS,
+    COMPARED_DRAWS,
     DRAWS_PER_PARAMETER,
     FEWEST_PRODUCTS,
     LEAST_SECONDS,
@@ -113,19 +113,15 @@ class MaskReport:
 
 def recommendation(reports: Sequence[MaskReport]) -> str:
     """Return the recommendation, a line for each use."""
-    blind = [r for r in reports if r.unseen]
     useful = [r for r in reports if np.isfinite(r.variance)]
-    out = [_blind(r) for r in blind]
-    if not useful:
-        out.append("None of these masks determines all parameters: add blocks that reach the cells of their factors.")
-        return "\n".join(t for t in (*out, _for_sampling(reports)) if t)
-    out.append(_for_fit(useful))
-    out.append(_for_one_mask(useful))
-    out.append(_for_sampling(reports))
-    return "\n".join(t for t in out if t)
+    none = "None of these masks determines all parameters: add blocks that reach the cells of their factors."
+    fits = [_for_fit(useful), _for_one_mask(useful)] if useful else [none]
+    return "\n".join(t for t in (*map(_blind, reports), *fits, _for_sampling(reports)) if t)
 
 
 def _blind(r: MaskReport) -> str:
+    if not r.unseen:
+        return ""
     return f"`{r.name}` cannot fit {listed(list(r.unseen[:3]))}{' and others' * (len(r.unseen) > 3)}: it does not see all of them."
 
 
@@ -382,7 +378,7 @@ def rows_of(model: Model, params: Params, means: Means) -> DrawnRows:
             them; the errors of `draw_rows`.
     """
     size = sum(p.size for p in model.graph.parameters)
-    draws = max(COMPARISON_DRAWS, DRAWS_PER_PARAMETER * size) if means.draws is None else means.draws
+    draws = max(COMPARED_DRAWS, DRAWS_PER_PARAMETER * size) if means.draws is None else means.draws
     try:
         return draw_rows(model, params, means.sampler, draws, means.seed, means.given)
     except GmlmError as error:

@@ -50,7 +50,7 @@ from .limits import (
     CLIMBING_STARTS,
     CLIMBS,
     FURTHER_CLIMBS,
-    LEAST_LOG_RATIO,
+    LEAST_LOG,
     MOST_CLIMBED,
     NEAREST_LAW,
     SERIES_RANGE,
@@ -139,7 +139,7 @@ class EntropySearch:
         logs = np.where(self.alive, logs, -np.inf)
         # Near q the mean is subtracted first, so that few digits are lost.
         middle = (self.q * np.where(self.alive, logs, 0.0)).sum(axis=self.axes)
-        moved = np.clip(np.where(self.alive, logs - middle, 0.0), LEAST_LOG_RATIO, 600.0)
+        moved = np.clip(np.where(self.alive, logs - middle, 0.0), LEAST_LOG, 600.0)
         total = (self.q * np.expm1(moved)).sum(axis=self.axes)
         return np.where(self.alive, (np.expm1(moved) - total) / (1 + total), 0.0)
 
@@ -201,7 +201,7 @@ class EntropySearch:
             r = (self.q * (1 + d))[..., 0]
             return float(np.log(lost[0])), (r * (inside - (r * inside).sum())).ravel()
 
-        start = np.clip(np.where(self.alive[..., 0], logs, 0.0), LEAST_LOG_RATIO, -LEAST_LOG_RATIO).ravel()
+        start = np.clip(np.where(self.alive[..., 0], logs, 0.0), LEAST_LOG, -LEAST_LOG).ravel()
         options = {"maxiter": 500, "ftol": 1e-14, "gtol": 1e-9}
         found = scipy.optimize.minimize(log_lost, start, jac=True, method="L-BFGS-B", options=options)
         return float(np.exp(min(found.fun, log_lost(start)[0])))
@@ -258,8 +258,8 @@ def _entropy(d: Array) -> Array:
 
 
 def _log1p(d: Array) -> Array:
-    """Return log(1 + d), or `LEAST_LOG_RATIO` if r is 0."""
-    return np.where(d > -1, np.log1p(np.where(d > -1, d, 0.0)), LEAST_LOG_RATIO)
+    """Return log(1 + d), or `LEAST_LOG` if r is 0."""
+    return np.where(d > -1, np.log1p(np.where(d > -1, d, 0.0)), LEAST_LOG)
 
 
 def log_sobolev_constant(
@@ -308,10 +308,10 @@ def log_sobolev_constant(
 def _largest_ratio(dynamics: BlockDynamics, modified: bool, limit: float, seed: int) -> float:
     """Return the largest ratio of KL(r, p) to the form of r that is found."""
     objective = _objective(dynamics, modified, limit)
-    starts = [np.clip(np.asarray(g, float), LEAST_LOG_RATIO, -LEAST_LOG_RATIO).ravel() for g in EntropySearch(dynamics).starts(seed)]
+    starts = [np.clip(np.asarray(g, float), LEAST_LOG, -LEAST_LOG).ravel() for g in EntropySearch(dynamics).starts(seed)]
     starts = sorted(starts, key=lambda g: objective(g)[0])[:SOBOLEV_STARTS]
     options = {"maxiter": SOBOLEV_STEPS, "ftol": 1e-12, "gtol": 1e-9}
-    bounds = [(LEAST_LOG_RATIO, -LEAST_LOG_RATIO)] * dynamics.space.count
+    bounds = [(LEAST_LOG, -LEAST_LOG)] * dynamics.space.count
     found = [scipy.optimize.minimize(objective, g, jac=True, method="L-BFGS-B", bounds=bounds, options=options).fun for g in starts]
     return float(np.exp(-min(found)))
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import fail, is_whole_number
 from .._types import ArrayLike, Given
 from ..data import encode_given
 from ..evaluate import entry_names, tangent
@@ -322,5 +322,5 @@ def verify_masks_per_row(n_masks: int | None) -> None:
     Raises:
         GmlmError: E507.
     """
-    if n_masks is not None and (not isinstance(n_masks, int | np.integer) or isinstance(n_masks, bool) or n_masks < 1):
+    if n_masks is not None and (not is_whole_number(n_masks) or n_masks < 1):
         raise fail("E507", f"n_masks must be a whole number above 0, or None for all masks, got {n_masks!r}")

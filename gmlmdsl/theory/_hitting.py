@@ -14,9 +14,9 @@ from scipy.sparse.csgraph import breadth_first_order
 from .._diagnostics import fail
 from .._types import ArrayLike, Given, OfConfiguration
 from ._chains import Chain, chain_of, start_of
-from ._mixing import function_values
+from ._mixing import function_values, verify_steps
 from ._quantity import Quantity
-from .limits import MOST_BY_DIFFERENCES, MOST_CHAIN_STEPS, MOST_DENSE, MOST_ITERATED, PANEL_STATES, TIME_ROUNDING
+from .limits import MOST_BY_DIFFERENCES, MOST_DENSE, MOST_ITERATED, PANEL_STATES, TIME_ROUNDING
 
 if TYPE_CHECKING:
     from ..model import JointModel, Params
@@ -225,8 +225,7 @@ def hitting_tail(
         GmlmError: E601 if the enumeration is too large, E507 for an empty set or an invalid
             `steps`.
     """
-    if not isinstance(steps, int | np.integer) or isinstance(steps, bool) or not 0 <= steps <= MOST_CHAIN_STEPS:
-        raise fail("E507", f"steps must be a whole number from 0 to {MOST_CHAIN_STEPS:,}, got {steps!r}")
+    verify_steps(steps)
     chain = chain_of(model, params, sampler, mask, "the hitting tail", given)
     inside = _members(chain, target)
     law, out = start_of(chain, start, "the hitting tail") * ~inside, np.zeros(steps + 1)

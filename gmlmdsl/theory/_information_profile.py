@@ -19,7 +19,7 @@ from ..evaluate import decoder_bounds, known_params, verified_params
 from ..graph import verify_is_model
 from ..plan import verify_held
 from ._decoder_law import Denoiser, widened
-from .limits import MOST_REVEALED, MOST_REVEALED_NUMBERS, PROFILE_DRAWS, REVEALED_AT_ONCE
+from .limits import MOST_NUMBERS, MOST_REVEALED, PROFILE_DRAWS, REVEALED_AT_ONCE
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -120,7 +120,7 @@ def information_profile(
         at = np.concatenate([np.arange(v.offset, v.offset + v.size) for v in graph.observed])
         sizes = graph.sizes[at].astype(np.int64)
         count = float(np.prod(sizes + 1.0))
-        small = count <= MOST_REVEALED and count * len(at) * graph.sizes.max() <= MOST_REVEALED_NUMBERS
+        small = count <= MOST_REVEALED and count * len(at) * graph.sizes.max() <= MOST_NUMBERS
         if draws is None and small and not graph.given:
             return _listed(Denoiser(lowered, known, what), sizes)
         rows = decoder_bounds.DenoisedRows(lowered, _any_rows(lowered), None, given, what)

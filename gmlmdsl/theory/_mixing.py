@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse.linalg
 
-from .._diagnostics import fail
+from .._diagnostics import fail, is_whole_number
 from .._types import ArrayLike, Given, OfConfiguration
 from ..data import verified_seed
 from ._block_dynamics import CUT, constant_kind, dirichlet_matrix, dynamics_of, gap_kind, iterate, reversible_gap
@@ -16,7 +16,7 @@ from ._by_chains import gap_by_chains
 from ._chains import Chain, chain_of, start_of
 from ._configurations import Configurations
 from ._quantity import Quantity
-from .limits import GAP_ROUNDING, MOST_CHAIN_STEPS, MOST_DENSE, MOST_DIGITS, MOST_MULTIPLICATIONS
+from .limits import GAP_ROUNDING, MOST_DENSE, MOST_DIGITS, MOST_MULTIPLICATIONS, MOST_STEPS
 
 if TYPE_CHECKING:
     from ..model import JointModel, Params
@@ -294,13 +294,11 @@ def _first_power(matrix: Array, starts: Array, law: Array, tv: float) -> float:
 
 def _first_below(chain: Chain, now: Array, law: Array, tv: float) -> float:
     """Return the first step within tv of the distribution, for a chain without a matrix."""
-    for step, distance in enumerate(distances(chain, now, law, MOST_CHAIN_STEPS)):
+    for step, distance in enumerate(distances(chain, now, law, MOST_STEPS)):
         if distance <= tv:
             return float(step)
     raise fail(
-        "E714",
-        f"the chain is not within {tv:g} of its stationary distribution after {MOST_CHAIN_STEPS:,} steps",
-        help="see its relaxation time",
+        "E714", f"the chain is not within {tv:g} of its stationary distribution after {MOST_STEPS:,} steps", help="see its relaxation time"
     )
 
 
@@ -360,7 +358,7 @@ def total_variation(
     """
     if to not in ("stationary", "target"):
         raise fail("E507", f'to must be "stationary" or "target", got {to!r}')
-    _verify_steps(steps)
+    verify_steps(steps)
     chain = chain_of(model, params, sampler, mask, "total variation", given)
     return _curve(chain, start, chain.target if to == "target" else chain.law, steps, "total_variation")
 
@@ -376,7 +374,7 @@ def divergence(
     measure: str = "chi_square",
     given: Given | None = None,
 ) -> Array:
-    """Return the divergence of a chain from its stationary distribution pi after 0, .., `steps` steps.
+    """Return the divergence of a chain from its stationary distribution pi after 0 to `steps` steps.
 
     With q the distribution after a step, it is the sum of (q - pi)^2 / pi or of q log(q / pi). Each
     step of the block dynamics of a mask multiplies chi-square by at most (1 - 1 / C)^2, and KL by
@@ -403,14 +401,15 @@ def divergence(
     """
     if measure not in ("chi_square", "kl"):
         raise fail("E507", f'measure must be "chi_square" or "kl", got {measure!r}')
-    _verify_steps(steps)
+    verify_steps(steps)
     chain = chain_of(model, params, sampler, mask, "a divergence", given)
     return _curve(chain, start, chain.law, steps, measure)
 
 
-def _verify_steps(steps: int) -> None:
-    if not isinstance(steps, int | np.integer) or isinstance(steps, bool) or not 0 <= steps <= MOST_CHAIN_STEPS:
-        raise fail("E507", f"steps must be a whole number from 0 to {MOST_CHAIN_STEPS:,}, got {steps!r}")
+def verify_steps(steps: int) -> None:
+    """Raise E507 for an invalid number of steps."""
+    if not is_whole_number(steps) or not 0 <= steps <= MOST_STEPS:
+        raise fail("E507", f"steps must be a whole number from 0 to {MOST_STEPS:,}, got {steps!r}")
 
 
 def _curve(chain: Chain, start: ArrayLike | str | None, law: Array | None, steps: int, measure: str) -> Array:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import GmlmError, fail, tell
+from .._diagnostics import GmlmError, fail, tell, whole_number
 from .._types import AnyArray, Given
 from ..data import bound_mask, bound_once, encode, random_key, verified_seed
 from ..derive import Chunks, DrawnEliminatedLoss, DrawnLoss, ExactLoss, as_listed, bounded_jit, drawn_loss
@@ -45,7 +45,7 @@ from ..plan import verify_held
 from ..program import ir
 from ..sample import SamplingWarning
 from ._estimation import Information, verify_masks_per_row
-from .limits import DRAWN_CHAINS, DRAWS_PER_PARAMETER, MASKS_PER_ROW, MOST_ESTIMATED
+from .limits import DRAWS_PER_PARAMETER, GROUPS, MASKS_PER_ROW, MOST_ESTIMATED
 
 if TYPE_CHECKING:
     from ..model import Model, Params
@@ -95,8 +95,8 @@ def draw_rows(model: Model, params: Params, sampler: str | None, draws: int, see
             named; the errors of `Model.sample`.
     """
     _verify_draws(model, draws, seed)
-    each = -(-draws // DRAWN_CHAINS)
-    options = {"draws": each, "chains": DRAWN_CHAINS, "seed": seed, "given": given, "progress": False}
+    each = -(-draws // GROUPS)
+    options = {"draws": each, "chains": GROUPS, "seed": seed, "given": given, "progress": False}
     if sampler is None:
         try:
             idata, words = model.sample(params, sampler="exact", **options), "independent draws"
@@ -112,22 +112,19 @@ def draw_rows(model: Model, params: Params, sampler: str | None, draws: int, see
             idata = model.sample(params, sampler=sampler, warmup=max(200, each), **options)
         for w in found:
             tell(w.message)
-        words = f"draws of sampler `{checked.name}`, {DRAWN_CHAINS} chains"
+        words = f"draws of sampler `{checked.name}`, {GROUPS} chains"
         words += " THAT HAVE NOT MIXED, so that errors are too small" * any(issubclass(w.category, SamplingWarning) for w in found)
     held = {v.name: np.asarray(idata["posterior"][v.name]) for v in model.graph.observed}
     x = {k: v.reshape(-1, *v.shape[2:]) for k, v in held.items()}
     with jax.enable_x64(True):
         lowered = bound_once(model.lowered, given, "a sampler")
-        return DrawnRows(
-            lowered, known_params(lowered.graph, params), encode(model.graph, x).codes, DRAWN_CHAINS, f"{DRAWN_CHAINS * each:,} {words}"
-        )
+        return DrawnRows(lowered, known_params(lowered.graph, params), encode(model.graph, x).codes, GROUPS, f"{GROUPS * each:,} {words}")
 
 
 def _verify_draws(model: Model, draws: int, seed: int) -> None:
     """Raise an error for options that give no estimate, before anything is drawn."""
     verified_seed(seed)
-    if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 10 * DRAWN_CHAINS:
-        raise fail("E507", f"draws must be a whole number of at least {10 * DRAWN_CHAINS}, got {draws!r}")
+    whole_number("draws", draws, 10 * GROUPS)
     if model.graph.latents:
         message = f"model `{model.name}` has latents, which every draw's score would have to sum out: information is not estimated for it"
         raise fail("E507", message, help="where the `var`s have at most 65,536 configurations it is exact")

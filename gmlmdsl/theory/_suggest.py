@@ -37,7 +37,6 @@ from ._block_dynamics import BlockDynamics, reversible_gap
 from ._compare_masks import MaskComparison, MaskReport, Means, comparison_of, rows_of
 from ._configurations import Configurations, configurations
 from .limits import (
-    INFLUENCE_RESTS,
     LARGEST_SUBSETS,
     LEAST_FOREST,
     LIKELY_CONFIGURATIONS,
@@ -48,6 +47,7 @@ from .limits import (
     MOST_SUGGESTED_WORK,
     MOST_WRITTEN,
     RANKING_STEP,
+    REST_VALUES,
     THRESHOLDS,
 )
 
@@ -103,8 +103,8 @@ def _rests(host: FactorGraph, codes: Array) -> Array:
     If all other cells are settled, no cell has an influence.
     """
     rng = np.random.default_rng(0)
-    uniform = (rng.random((host.n_cells, INFLUENCE_RESTS // 2)) * host.sizes[:, None]).astype(np.int32)
-    return np.concatenate([codes[:, np.arange(INFLUENCE_RESTS // 2) % codes.shape[1]], uniform], axis=1)
+    uniform = (rng.random((host.n_cells, REST_VALUES // 2)) * host.sizes[:, None]).astype(np.int32)
+    return np.concatenate([codes[:, np.arange(REST_VALUES // 2) % codes.shape[1]], uniform], axis=1)
 
 
 def influences(host: FactorGraph, params: Mapping[str, jax.Array], rests: Array, edges: Array) -> Array:

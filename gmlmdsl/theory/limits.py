@@ -31,17 +31,18 @@ LEAST_ROOT = 1e-60  # sqrt(p) below which a vector does not determine its functi
 # Mixing and hitting times.
 MOST_MULTIPLICATIONS = 2.0**41  # limit on the multiplications of powers of a matrix
 MOST_DIGITS = 52  # limit on the binary digits of a mixing time
-MOST_CHAIN_STEPS = 1_000_000  # limit on the single steps of a chain too large for its matrix
+MOST_STEPS = 1_000_000  # limit on the single steps of a chain too large for its matrix
 GAP_ROUNDING = 1e-10  # gap of a chain that is not reversible below which its digits are lost
 # Number of expected steps up to which differences keep ten digits.
 MOST_BY_DIFFERENCES = 1e5
-TIME_ROUNDING = 1e-6  # a time is at least 1; one that is shorter by more shows that digits were lost
+# A time is at least 1; one that is shorter by more shows that digits were lost.
+TIME_ROUNDING = 1e-6
 MOST_ITERATED = 1e9  # number of expected steps up to which iteration keeps its digits
 PANEL_STATES = 32  # number of states that are eliminated before the other rows are updated
 
 # Functional inequalities.
 # Largest constant from an eigenvalue; the digits of a larger constant are rounding errors.
-LARGEST_CONSTANT = 1e10
+LARGEST_C_AT = 1e10
 SOBOLEV_STARTS = 4  # number of starts that are followed to their minimum
 SOBOLEV_STEPS = 200  # limit on the steps of each
 NEAREST_LAW = 1e-6  # KL(r, p) below which the ratio has no digits; its limit at p is known
@@ -52,7 +53,7 @@ CLIMBS = 10  # number of steps after which the better half of the starts continu
 CLIMBING_STARTS = 6  # number of starts that climb to the end
 FURTHER_CLIMBS = 300  # limit on the steps of these starts
 SERIES_RANGE = 1e-2  # value of d below which t log t - t + 1 is summed as a series
-LEAST_LOG_RATIO = -60.0  # log r / q below which r counts as 0
+LEAST_LOG = -60.0  # log r / q below which r counts as 0
 
 # A box of parameters.
 # Limit on the blocks that are enumerated. Above it, one block that contains all of them represents
@@ -76,14 +77,14 @@ UNSEEN_PART = 1e-7  # component of an entry in an unseen direction below which i
 MOST_ESTIMATED = 2000  # parameters of an estimated covariance
 # Masks drawn for each row, if a mask has too many blocks to average over.
 MASKS_PER_ROW = 4
-DRAWN_CHAINS = 20  # chains of draws; their differences give the Monte Carlo error
+GROUPS = 20  # chains of draws; their differences give the Monte Carlo error
 DRAWS_PER_PARAMETER = 10  # smallest number of draws for each parameter
 GAP_CHAINS = 16  # chains from which a gap or an agreement is estimated
 MOST_STATISTICS = 4096  # functions of a configuration whose autocorrelation or mean is estimated
 DISAGREEMENT = 0.01  # p-value below which two samplers are reported to disagree
 
 # Comparisons of masks.
-COMPARISON_DRAWS = 4000  # draws of an estimated comparison
+COMPARED_DRAWS = 4000  # draws of an estimated comparison
 # Limit on configurations times blocks times functions, above which estimates are made by default.
 # The limit takes about a minute.
 MOST_UNASKED = 2.0**33
@@ -106,7 +107,7 @@ LARGEST_SUBSETS = 3  # largest size of the subsets that are suggested
 THRESHOLDS = (0.95, 0.8, 0.6, 0.4)  # influences above which cells share a cluster
 MOST_CLUSTER_VALUES = 1 << 10  # limit on the joint values of a cluster
 MOST_PARTITIONS = 2  # partitions into clusters that are suggested
-INFLUENCE_RESTS = 256  # number of values of the rest at which influences are computed
+REST_VALUES = 256  # number of values of the rest at which influences are computed
 
 # Cliques and modes.
 # Limit on the cells of a clique whose joint values are all tried. For a larger clique the mode gap
@@ -131,7 +132,7 @@ MOST_PASSES = 1 << 20  # passes of a network for one answer
 # Limit on the partly revealed configurations, (values + 1)^cells. Above it, configurations are
 # drawn.
 MOST_REVEALED = 1 << 17
-MOST_REVEALED_NUMBERS = 1 << 25  # limit on the numbers in the conditionals of these configurations
+MOST_NUMBERS = 1 << 25  # limit on the numbers in the conditionals of these configurations
 PROFILE_DRAWS = 1024  # drawn configurations, if `draws=` is not given
 REVEALED_AT_ONCE = 256  # drawn configurations in one call
 MOST_NODES = 1 << 16  # prefixes that are listed

@@ -77,7 +77,7 @@ def guided(sampler: str, oracle: object = None, **inputs: int) -> object:
 
 def impatient(call: Callable[[], object]) -> object:
     """A call under a limit of three steps."""
-    with patch("gmlmdsl.theory._mixing.MOST_CHAIN_STEPS", 3):
+    with patch("gmlmdsl.theory._mixing.MOST_STEPS", 3):
         return call()
 
 
