@@ -60,7 +60,7 @@ from ._minimise import (
     stochastic,
 )
 from ._optimise import Outcome, Scaled, lbfgs, scaling
-from ._options import Evidence, FitOptions, MonteCarloEM, PersistentContrastiveDivergence, verify_method, verify_whole
+from ._options import Evidence, FitOptions, MonteCarloEM, PersistentContrastiveDivergence, row_weights, verify_method, verify_whole
 from ._prepare import Prepared, make_objective, objective_colouring, verify_possible
 from ._status import Status, examine, judge
 from .limits import AGREEING_OBJECTIVES, MOST_ROUNDS, ROUGH_TOLERANCE, SAME_PARAMETERS, START_SPREAD, STEPS_PER_ROUND, SWEEPS
@@ -230,7 +230,7 @@ def reopen(evidence: Evidence, params: Mapping[str, Array]) -> tuple[Objective, 
 def reopened(evidence: Evidence, params: Mapping[str, Array]) -> Objective:
     """Return the objective that a fit minimised, with `params` as its start."""
     lowered, mask, codes, options = evidence.lowered, evidence.mask, evidence.codes, evidence.options
-    weights = np.ones(codes.shape[1]) if options.weights is None else verified_weights(options.weights, codes.shape[1])
+    weights = row_weights(evidence)
     start, fixed = start_of(lowered.graph, dataclasses.replace(options, init=params))
     return make_objective(lowered.graph, mask, codes, weights, start, fixed, options).objective
 

@@ -142,7 +142,7 @@ class Denoiser:
     def __init__(self, lowered: Lowered, params: Mapping[str, PyTree], what: str, given: Any = ((), ()), length: int | None = None):
         graph = lowered.graph
         self.params, self.given = params, given
-        self.cells = np.concatenate([np.arange(v.offset, v.offset + v.size) for v in graph.observed])
+        self.cells = np.flatnonzero(graph.is_observed)
         self.n, self.q = len(self.cells), int(graph.sizes.max())
         self.length = self.n if length is None else length
         self.oracle = None if graph.network is not None else derive.oracle_graph(graph, what)

@@ -117,7 +117,7 @@ def information_profile(
     lowered = bound_once(model.lowered, given, what) if graph.network is None else model.lowered
     with jax.enable_x64(True):
         known = known_params(lowered.graph, params) if graph.network is None else widened(verified_params(graph.network, params))
-        at = np.concatenate([np.arange(v.offset, v.offset + v.size) for v in graph.observed])
+        at = np.flatnonzero(graph.is_observed)
         sizes = graph.sizes[at].astype(np.int64)
         count = float(np.prod(sizes + 1.0))
         small = count <= MOST_REVEALED and count * len(at) * graph.sizes.max() <= MOST_NUMBERS

@@ -196,7 +196,7 @@ def decoded_law(model: Model, params: ParamsLike, sampler: ir.Sampler, prompt: P
     some = found.mass > 0
     codes = found.codes[some]
     full = np.zeros((graph.n_cells, len(codes)), np.int64)
-    at = np.concatenate([np.arange(v.offset, v.offset + v.size) for v in graph.observed])
+    at = np.flatnonzero(graph.is_observed)
     full[at] = np.maximum(codes, 0).T
     values = decode(graph, full, (len(codes),))
     strings = {v.name: values[v.name] for v in graph.observed}
@@ -227,7 +227,7 @@ def _moved(model: Model, params: ParamsLike, sampler: ir.Sampler, found: Decoder
         lowered = bound_once(model.lowered, given, "a transition matrix")
         steps = derive.Transitions(lowered, params)  # type: ignore[arg-type]
         matrix, states = steps.matrix(body), steps.states.T
-    at = np.concatenate([np.arange(v.offset, v.offset + v.size) for v in graph.observed])
+    at = np.flatnonzero(graph.is_observed)
     seen, place = np.unique(states[:, at], axis=0, return_inverse=True)
     place = place.ravel()
     by_row = {u.tobytes(): k for k, u in enumerate(seen.astype(np.int64))}
