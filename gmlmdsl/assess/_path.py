@@ -170,8 +170,7 @@ def ebic(run: Runs, found: list[Penalised], selected: Array, options: PathOption
         selected: shape (penalties, copies, couplings), which couplings are not 0.
         options: the options of the path.
     """
-    assert options.gamma is not None  # the defaults were filled in
-    price = np.log(run.size(run.whole)) + 2 * options.gamma * np.log(np.maximum(run.touch.sum(axis=1), 1))
+    price = _price(run, options)
     degrees = selected @ run.edges.degrees.astype(float)
     least, degrees = degrees * price, degrees * (conditionals_of_a_pair(run) if run.rule is None else 1.0)
     refits = _refits(run, found, selected, least, degrees * price, options)
@@ -310,9 +309,13 @@ def penalised_ebic(run: Runs, selected: Array, loss: Array, options: PathOptions
 
     Reference: van Borkulo et al. 2014, equation 3.
     """
+    return 2 * loss + (selected @ run.edges.degrees) * _price(run, options)
+
+
+def _price(run: Runs, options: PathOptions) -> Array:
+    """Return log n + 2 gamma log(candidates), for each copy."""
     assert options.gamma is not None  # the defaults were filled in
-    price = np.log(run.size(run.whole)) + 2 * options.gamma * np.log(np.maximum(run.touch.sum(axis=1), 1))
-    return 2 * loss + (selected @ run.edges.degrees) * price
+    return np.log(run.size(run.whole)) + 2 * options.gamma * np.log(np.maximum(run.touch.sum(axis=1), 1))
 
 
 def averaged(run: Runs, found: list[Penalised], chosen: Array, kept: Array, others: dict[str, Array]) -> dict[str, Array]:

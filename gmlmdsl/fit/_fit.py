@@ -60,10 +60,10 @@ from ._minimise import (
     stochastic,
 )
 from ._optimise import Outcome, Scaled, lbfgs, scaling
-from ._options import Evidence, FitOptions, MonteCarloEM, PersistentContrastiveDivergence, row_weights, verify_method, verify_whole
+from ._options import Evidence, FitOptions, PersistentContrastiveDivergence, imputation, row_weights, verify_method, verify_whole
 from ._prepare import Prepared, make_objective, objective_colouring, verify_possible
 from ._status import Status, examine, judge
-from .limits import AGREEING_OBJECTIVES, MOST_ROUNDS, ROUGH_TOLERANCE, SAME_PARAMETERS, START_SPREAD, STEPS_PER_ROUND, SWEEPS
+from .limits import AGREEING_OBJECTIVES, ROUGH_TOLERANCE, SAME_PARAMETERS, START_SPREAD, STEPS_PER_ROUND
 
 Array = np.ndarray
 
@@ -294,9 +294,8 @@ def _impute(prepared: Prepared, options: FitOptions, colours: Colouring | None, 
     errors = np.full(sum(v.size for v in free.values()), np.nan)
     if curve is not None:
         errors = unconstrained_errors(objective, free, np.sqrt(np.maximum(np.diag(curve.without(curve.flat()).sandwich()), 0)))
-    seed, graph = options.seed, objective.loss.graph
-    most, sweeps = (options.method.rounds, options.method.sweeps) if isinstance(options.method, MonteCarloEM) else (MOST_ROUNDS, SWEEPS)
-    return monte_carlo_em(objective, prepared.imputed, graph, minimise, errors, seed, prepared.missing, run, most, sweeps)
+    seed, graph, method = options.seed, objective.loss.graph, imputation(options)
+    return monte_carlo_em(objective, prepared.imputed, graph, minimise, errors, seed, prepared.missing, run, method)
 
 
 @dataclass(frozen=True)

@@ -31,17 +31,16 @@ from ..graph import FactorGraph
 from ._inference import Copies
 from ._long_fit import LongFit
 from ._optimise import Outcome
+from ._options import MonteCarloEM
 from .limits import (
     FEWEST_LATENT_ROUNDS,
     FEWEST_ROUNDS,
     FIRST_SWEEPS,
     MOST_DRIFT,
     MOST_REDRAWN_VALUES,
-    MOST_ROUNDS,
     REDRAWN,
     ROUNDS_BETWEEN,
     SETTLED_NOISE,
-    SWEEPS,
     UNKNOWN_ERROR,
 )
 
@@ -115,8 +114,7 @@ def monte_carlo_em(
     seed: int,
     report: Missing,
     run: LongFit,
-    most_rounds: int = MOST_ROUNDS,
-    sweeps: int = SWEEPS,
+    method: MonteCarloEM,
 ) -> tuple[Objective, Outcome, Missing, Copies]:
     """Alternate redrawing and minimising until the estimate has settled.
 
@@ -130,8 +128,7 @@ def monte_carlo_em(
         seed: the seed of the imputations.
         report: the report to complete.
         run: the saved states of the fit.
-        most_rounds: the maximum number of iterations.
-        sweeps: the number of times that missing cells are redrawn in one iteration.
+        method: the maximum number of iterations, and of sweeps in each.
 
     Returns:
         The objective with the last imputations, the outcome at the mean of the last iterations, the
@@ -161,8 +158,8 @@ def monte_carlo_em(
         begun, (codes, free, before, values) = saved
         objective = eqx.tree_at(lambda o: o.codes, objective, codes)
         found, trace = [*before], [*values]
-    for number in range(begun + 1, most_rounds + 1):
-        objective = redrawn(objective, free, sweeps, number)
+    for number in range(begun + 1, method.rounds + 1):
+        objective = redrawn(objective, free, method.sweeps, number)
         outcome = minimise(objective, free)
         free = outcome.free
         found.append(np.asarray(ravel_pytree(free)[0]))
@@ -174,14 +171,14 @@ def monte_carlo_em(
             noise, drift = _judge(np.array(found[number // 2 :]), errors)
             if noise < SETTLED_NOISE and drift < MOST_DRIFT:
                 break
-        if number < most_rounds:
+        if number < method.rounds:
             here = objective.codes, free
             run.reached(number, lambda at=here: (*at, np.array(found), np.array(trace, float)))
     mean = np.mean(found[len(found) // 2 :], axis=0)
     free = restore(jnp.asarray(mean))
     last = []
     for number in range(REDRAWN):
-        objective = redrawn(objective, free, FIRST_SWEEPS, most_rounds + 1 + number)
+        objective = redrawn(objective, free, FIRST_SWEEPS, method.rounds + 1 + number)
         last.append(np.asarray(objective.codes[:, columns]))
     copies = dataclasses.replace(imputed.copies, redrawn=np.array(last))
     settled = noise < SETTLED_NOISE and drift < MOST_DRIFT

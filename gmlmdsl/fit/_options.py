@@ -199,6 +199,11 @@ def method_of(given: object) -> Method | None:
     return given
 
 
+def imputation(options: FitOptions) -> MonteCarloEM:
+    """Return the numbers of copies, iterations and sweeps with which a fit imputes rows."""
+    return options.method if isinstance(options.method, MonteCarloEM) else MonteCarloEM()
+
+
 def verify_method(options: FitOptions) -> None:
     """Raise unless the options of `fit` are valid together with its method.
 

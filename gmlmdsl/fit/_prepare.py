@@ -46,8 +46,8 @@ from ..masks import AbstractMask
 from ..plan import verify_held
 from ._imputation import Imputed, first_values, missing_blocks
 from ._inference import Copies
-from ._options import FitOptions, MonteCarloEM, completed_masks
-from .limits import BYTES_PER_IMPUTED_CELL, IMPUTED_COPIES, MOST_INFERRED, WORTH_MERGING
+from ._options import FitOptions, MonteCarloEM, completed_masks, imputation
+from .limits import BYTES_PER_IMPUTED_CELL, MOST_INFERRED, WORTH_MERGING
 
 Array = np.ndarray
 
@@ -253,7 +253,7 @@ def _columns(host: FactorGraph, codes: Array, kinds: Sorted, options: FitOptions
     order, rows = kinds.complete, kinds.imputed
     if not len(rows):
         return order, np.ones(len(order)), codes[:, order], None
-    count = options.method.copies if isinstance(options.method, MonteCarloEM) else IMPUTED_COPIES
+    count = imputation(options).copies
     needed = BYTES_PER_IMPUTED_CELL * len(codes) * len(rows) * int(count)
     verify_held(needed, f"{count:,} copies of each of {len(rows):,} rows", "fewer `copies=` of the method")
     columns = np.repeat(rows, count)

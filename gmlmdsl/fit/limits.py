@@ -158,17 +158,15 @@ JACKKNIFE_GROUPS = 8  # number of groups of chains; leaving out each gives the M
 ROWS_AT_ONCE = 1 << 13  # rows whose pairs of values are counted in one product
 
 # Missing cells.
-IMPUTED_COPIES = 20  # copies of a row with missing cells
 MOST_REDRAWN_VALUES = 8  # maximum number of joint values of a block that is redrawn at once
 # Maximum for a block with the latents, which is enumerated for every copy of every row.
 MOST_LATENT_VALUES = 2**10
 FIRST_SWEEPS = 50  # sweeps of the first imputation, and of each for the standard errors
-SWEEPS = 2  # sweeps of every other imputation
+SWEEPS = 2  # sweeps of each imputation in a step of persistent contrastive divergence
 FEWEST_ROUNDS = 30  # iterations before the first test of convergence
 # The same for fits with latents, which start near a saddle, at which the values of a latent are
 # exchangeable.
 FEWEST_LATENT_ROUNDS = 100
-MOST_ROUNDS = 300  # iterations of a fit without `rounds=`
 ROUNDS_BETWEEN = 10  # iterations between two tests
 # Steps of the minimiser in one iteration, after which the imputations move anyway.
 STEPS_PER_ROUND = 5

@@ -125,12 +125,16 @@ class DecodedLaw:
         Raises:
             GmlmError: for anything but a row of the model.
         """
-        g, v = self._graph, self._graph.observed[0]
-        value = [string] if isinstance(string, str) and v.kind == "letters" else np.asarray(string)[None]
-        missing = None if (self._codes >= 0).all() else v.padding
-        found = encode(g, value if isinstance(string, Mapping) else {v.name: value}, missing=missing).codes
-        wanted = np.concatenate([found[u.offset : u.offset + u.size, 0] for u in g.observed])
-        return float(self.string_probabilities[(self._codes == wanted).all(axis=1)].sum())
+        return float(self.string_probabilities[_matches(self._graph, self._codes, string)].sum())
+
+
+def _matches(graph: FactorGraph, codes: Array, string: ArrayLike) -> Array:
+    """Return which rows of codes are a string, shape (rows,)."""
+    v = graph.observed[0]
+    value = [string] if isinstance(string, str) and v.kind == "letters" else np.asarray(string)[None]
+    missing = None if (codes >= 0).all() else v.padding
+    found = encode(graph, value if isinstance(string, Mapping) else {v.name: value}, missing=missing).codes
+    return (codes == found[np.flatnonzero(graph.is_observed), 0]).all(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,12 +283,7 @@ class OutputLaw:
         Raises:
             GmlmError: for anything but a string of the model.
         """
-        v = self._graph.observed[0]
-        value = [string] if isinstance(string, str) and v.kind == "letters" else np.asarray(string)[None]
-        missing = None if (self._codes >= 0).all() else v.padding
-        wanted = encode(self._graph, {v.name: value}, missing=missing).codes[v.offset : v.offset + v.size, 0]
-        found = (self._codes == wanted).all(axis=1)
-        return float(self.probabilities[found].sum())
+        return float(self.probabilities[_matches(self._graph, self._codes, string)].sum())
 
 
 def output_law(
