@@ -47,7 +47,7 @@ from ..masks import lower_mask
 from ..plan import BUDGET, plan_update, verify_held, verify_moves_all
 from ..program import ir
 from ..sample import KernelRun, effective_sample_size, masks_in, starts
-from ._information import verify_minimum
+from ._score import verify_minimum
 from ._scored_rows import ScoredRows, params64, rows_under
 from .limits import CHAINS, DRAWS_AT_ONCE, ENTRIES_AT_ONCE, FEWEST_EFFECTIVE, MOST_COLUMNS, MOST_EVALUATIONS, PILOT
 
