@@ -136,7 +136,7 @@ def refitted(model: gm.Model, x: np.ndarray, mesh: jax.sharding.Mesh) -> dict[st
 
 def resumed(model: gm.Model, x: np.ndarray, mesh: jax.sharding.Mesh) -> float:
     """The difference of a fit that a signal to the last process ended, and that was continued, from one that was not."""
-    _optimise.PIECE = _saved_states.SAVED_EVERY = 0.0
+    _optimise.CALL_SECONDS = _saved_states.SAVED_EVERY = 0.0
     kind: Any = LongFit
     reached, options = kind.reached, {"mask": "one", "progress": False, "mesh_axis": "data"}
 

@@ -28,7 +28,7 @@ from gmlmdsl.evaluate._host_elimination import HostElimination, factor_tables
 from gmlmdsl.fit import _fit, _inference
 from gmlmdsl.plan import plan_elimination
 from gmlmdsl.sample import _run_chains
-from gmlmdsl.theory import _clusters
+from gmlmdsl.theory import _suggest
 
 CHAINS = 40_000
 
@@ -323,7 +323,7 @@ def clique_is_found(strength: float) -> Found:
     model = gm.load(Path(__file__).parents[1] / "examples" / "labs" / "gallery" / "modes.gmlm").model()
     params, codes = model._params({"h": 0.1, "J": strength}, model.lowered), np.zeros((10, 1), np.int32)
     with jax.enable_x64(True):
-        found = _clusters.strong_clusters(model.lowered, params, codes, model.graph.interacting_pairs).partitions
+        found = _suggest.strong_clusters(model.lowered, params, codes, model.graph.interacting_pairs).partitions
     inside = set(found[0][0].tolist()) if found else set()
     return Found(len(inside ^ {0, 1, 2, 3}) / 10, 0.0, False)
 

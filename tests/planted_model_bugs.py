@@ -46,7 +46,7 @@ from gmlmdsl.plan import _block_tables, _sweep_layout, _tables, _updates
 from gmlmdsl.program import CODES
 from gmlmdsl.sample import _run_chains
 from gmlmdsl.sample import _run_kernel as _sample
-from gmlmdsl.theory import _block_dynamics, _clusters, _estimation, _monte_carlo
+from gmlmdsl.theory import _block_dynamics, _estimation, _monte_carlo, _suggest
 
 
 def _stale(original: Any, self: Any, target: Any, keys: Any, state: Any) -> Any:
@@ -424,7 +424,7 @@ MODEL_BUGS = (
     Bug(
         "influence inverted",
         "influences",
-        around(_clusters, "influences", lambda f, *a: 1 - f(*a)),
+        around(_suggest, "influences", lambda f, *a: 1 - f(*a)),
         partial(clique_is_found, 1.0),
     ),
     Bug("spin read as a bit", "CellValue.scale", _codes_as_values, partial(log_potential_is_right, MIXED)),

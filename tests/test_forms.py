@@ -15,7 +15,7 @@ from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl import theory
-from gmlmdsl.assess import _path_choice
+from gmlmdsl.assess import _path
 
 pytestmark = [
     pytest.mark.usefixtures("standard_promotion"),  # fits
@@ -194,6 +194,6 @@ def test_a_path_whose_refit_is_no_minimum_says_so():
 def test_a_curvature_may_be_flat_and_not_negative(hessian: np.ndarray, refused: bool):
     if refused:
         with pytest.raises(gm.GmlmError, match="no minimum"):
-            _path_choice._verify_minimum(hessian)
+            _path._verify_minimum(hessian)
     else:
-        _path_choice._verify_minimum(hessian)
+        _path._verify_minimum(hessian)

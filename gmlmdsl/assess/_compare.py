@@ -14,9 +14,8 @@ import numpy as np
 from .._diagnostics import fail
 from .._types import ArrayLike
 from ..fit import FitRecord
-from ._information import InformationCriterion, sum_error
-from ._measure import Measure
-from ._score import CrossValidation, Score, standard_error
+from ._score import CrossValidation, InformationCriterion, Score, standard_error, sum_error
+from ._scored_rows import Measure
 
 if TYPE_CHECKING:
     import pandas as pd

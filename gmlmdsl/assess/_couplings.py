@@ -12,7 +12,7 @@ from .._progress import shows_progress, waiting
 from ..evaluate import interaction_slopes, pair_interactions, pair_sums, verified_quantile
 from ..fit import without_interval
 from ..plan import PairTables, plan_pair_tables
-from ._wald import PART
+from .limits import OPEN_PART
 
 if TYPE_CHECKING:
     from ..fit import FitRecord
@@ -201,7 +201,7 @@ def _errors(fit: FitRecord, slopes: Array) -> Array:
     """
     covariance = fit.determined_covariance("sandwich")
     error = np.sqrt(np.maximum(np.einsum("pi,ij,pj->p", slopes, covariance, slopes, optimize=True), 0.0))
-    open_ = np.linalg.norm(slopes @ fit.status.open_directions.T, axis=1) > PART * np.linalg.norm(slopes, axis=1)
+    open_ = np.linalg.norm(slopes @ fit.status.open_directions.T, axis=1) > OPEN_PART * np.linalg.norm(slopes, axis=1)
     unsure = open_ | ((slopes != 0) & fit.status.without_error).any(axis=1)
     held = without_interval(fit.graph, fit.meta["fixed"], fit.params)
     none = ((slopes != 0) & held).any(axis=1) | np.isnan(slopes).any(axis=1)

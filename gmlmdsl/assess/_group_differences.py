@@ -20,7 +20,8 @@ from ..fit import Reweighted, row_weights
 from ..plan import PairTables, plan_pair_tables, verify_held
 from ._bootstrap import NO_ESTIMATE, refit_start
 from ._couplings import scored
-from ._wald import PART, RANK, holm, pulls, verify_alike
+from ._wald import holm, pulls, verify_alike
+from .limits import LEAST_VARIANCE, MOST_DIRECTIONS, OPEN_PART
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 CORRECTIONS = ("holm", "bh", "none")
-MOST_DIRECTIONS = 64  # maximum number of directions of a pair's table, for Wald tests
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,12 +146,12 @@ def _by_wald(a: FitRecord, b: FitRecord, plan: PairTables, apart: Array, instead
     found = np.stack([(d * apart).sum(axis=(1, 2)) for d in each])
     open_ = np.zeros(len(plan.pairs), bool)
     for fit in (a, b):
-        part = np.linalg.norm(slopes @ fit.status.open_directions.T, axis=2) > PART * np.linalg.norm(slopes, axis=2)
+        part = np.linalg.norm(slopes @ fit.status.open_directions.T, axis=2) > OPEN_PART * np.linalg.norm(slopes, axis=2)
         open_ |= (part | ((slopes != 0) & fit.status.without_error).any(axis=2)).any(axis=0)
     statistic, rank = np.full(len(plan.pairs), np.nan), np.zeros(len(plan.pairs), int)
     for p in np.flatnonzero(~open_):
         values, vectors = np.linalg.eigh(slopes[:, p] @ covariance @ slopes[:, p].T)
-        kept = values > RANK * max(values.max(), 1e-300)
+        kept = values > LEAST_VARIANCE * max(values.max(), 1e-300)
         rank[p] = kept.sum()
         statistic[p] = ((vectors[:, kept].T @ found[:, p]) ** 2 / values[kept]).sum() if kept.any() else np.nan
     return statistic, rank, np.where(rank > 0, chdtrc(np.maximum(rank, 1), statistic), np.nan)

@@ -21,7 +21,16 @@ from .._diagnostics import fail
 from .._progress import shows_progress, tracked, waiting
 from .._types import ArrayLike, Arrays
 from ..derive import ExactLoss, bounded_jit, on_device
-from ..evaluate import JointObjective, block_cells, block_objectives, block_weights_of_rows, copies_of_blocks, init_params, verify_names
+from ..evaluate import (
+    JointObjective,
+    block_cells,
+    block_objectives,
+    block_weights_of_rows,
+    copies_of_blocks,
+    init_params,
+    unflatten,
+    verify_names,
+)
 from ..fit import (
     EXCLUDED,
     Copied,
@@ -39,12 +48,12 @@ from ..fit import (
 )
 from ..graph import FactorGraph
 from ..plan import PairTables, entry_parameters, plan_pair_tables, verify_held
+from .limits import ARRAYS_PER_COPY
 
 if TYPE_CHECKING:
     from ..evaluate import Objective
 
 Array = np.ndarray
-STATES = 8  # number of arrays of the size of the parameters that a descent stores for each copy
 
 
 @dataclass(frozen=True)
@@ -97,7 +106,7 @@ class Runs:
             self.shared = copies_of_blocks(objective, np.concatenate(groups))
             arrays, size = self.shared.owner.shape
             help_ = 'leave `rule=` out: the joint fit has one copy of them, "ebic" is as precise'
-            verify_held(8.0 * STATES * size * arrays, f"{arrays:,} copies of {size:,} parameters", help_)
+            verify_held(8.0 * ARRAYS_PER_COPY * size * arrays, f"{arrays:,} copies of {size:,} parameters", help_)
         self.whole = self.values(objective)
         self.scales: Array | None = None
 
@@ -156,7 +165,7 @@ class Runs:
 
     @property
     def shear(self) -> Shear:
-        """The coordinates of all fits: fields follow the couplings, as at the uncoupled minimisers."""
+        """The coordinates of all fits: fields follow couplings, as at the uncoupled minimisers."""
         return self._coordinates[0]
 
     @property
@@ -317,15 +326,11 @@ def edges_of(graph: FactorGraph, on: Sequence[str] | None) -> Edges:
     for number, (key, entries) in enumerate(members.items()):
         of[entries] = number
         pairs.append(tuple((int(i), int(j)) for i, j in plan.pairs[np.frombuffer(key, owners.dtype)]))
-    shaped, at = {}, 0
-    for p in graph.parameters:
-        shaped[p.name] = of[at : at + p.size].reshape(p.shape)
-        at += p.size
     counts = np.bincount(of[of >= 0], minlength=len(pairs))
     free = [np.prod(graph.sizes[list(own[0])] - 1) if len(own) == 1 else n for own, n in zip(pairs, counts, strict=True)]
     cell = graph.cell_name
     labels = tuple(f"{cell(own[0][0])} - {cell(own[0][1])}" if len(own) == 1 else f"{len(own)} pairs" for own in pairs)
-    return Edges(Groups(shaped, np.sqrt(counts)), tuple(pairs), labels, np.minimum(counts, free), len(np.unique(plan.pairs)))
+    return Edges(Groups(unflatten(graph, of), np.sqrt(counts)), tuple(pairs), labels, np.minimum(counts, free), len(np.unique(plan.pairs)))
 
 
 def _pairs_of_entries(graph: FactorGraph, plan: PairTables) -> tuple[Array, Array]:

@@ -31,6 +31,7 @@ from ._replicates import (
     is_listable,
 )
 from ._scored_rows import evidence_of
+from .limits import MOST_OPERATIONS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-MOST_OPERATIONS = 2e12
 BUILT_IN = ("marginals", "pairs")
 
 

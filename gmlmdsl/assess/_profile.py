@@ -17,9 +17,10 @@ import numpy as np
 from .._diagnostics import fail, unknown, whole_number
 from .._progress import bar, shows_progress
 from .._types import ArrayLike, Arrays
-from ..evaluate import Objective, entry_names, slopes, value_at, verified_quantile
+from ..evaluate import Objective, entry_names, slopes, unflatten, value_at, verified_quantile
 from ..fit import Curvature, PersistentContrastiveDivergence, Scaled, curvature, in_words, lbfgs, reopen, scaling, verify_spread
-from ._wald import PART, coefficients
+from ._wald import coefficients
+from .limits import FURTHER_POINTS, GRID_REACH, MOST_POINTS, OPEN_PART
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-# the extent of the grid to each side, in units of the interval's half width by standard errors
-REACH = 1.5
-MOST_POINTS = 10_000
-# number of points beyond the grid, each twice as far, while the profile has not risen enough
-MOST_FURTHER = 6
 
 
 @dataclass(frozen=True)
@@ -112,9 +108,7 @@ def profile(
         objective, colours = reopen(evidence, {k: v for k, v in made.params.items() if k not in made.meta["fixed"]})
         if any(p.kind in ("simplex", "ordered") for p in made.graph.parameters) or "sandwich" not in made.determined:
             raise fail(
-                "E547",
-                "it has simplex or ordered parameters, or too many: no profile is drawn",
-                help="`fit.bootstrap()` needs neither",
+                "E547", "it has simplex or ordered parameters, or too many: no profile is drawn", help="`fit.bootstrap()` needs neither"
             )
         curve = curvature(objective, objective.held, colours, counts=evidence.options.weights_are == "counts")
         name, coefficient = _direction(made, curve, along)
@@ -150,8 +144,7 @@ def _direction(made: FitRecord, curve: Curvature, along: str | Mapping[str, Arra
         return in_words(c, names), c
     if along is not None:
         raise fail("E547", f"a profile runs along an entry or a dict of coefficients, got {type(along).__name__}")
-    bounded = np.repeat([p.kind != "real" for p in made.graph.parameters], [p.size for p in made.graph.parameters])
-    left = curve.without(np.concatenate([made.status.open_directions.T, np.eye(len(names))[:, bounded]], axis=1))
+    left = curve.without(np.concatenate([made.status.open_directions.T, np.eye(len(names))[:, _bounded(made)]], axis=1))
     if not left.hessian.size:
         raise fail("E547", "no direction of unbounded parameters is determined", help="name an entry")
     d = left.basis @ np.linalg.eigh(left.hessian)[1][:, 0]
@@ -175,9 +168,9 @@ def _line(made: FitRecord, objective: Objective, curve: Curvature, c: Array, nam
     """Return the line along which the parameters move, with the adjustment."""
     d = curve.basis.T @ c
     open_ = made.status.open_directions
-    if len(open_) and np.linalg.norm(open_ @ c) > PART * np.linalg.norm(c):
+    if len(open_) and np.linalg.norm(open_ @ c) > OPEN_PART * np.linalg.norm(c):
         raise fail("E547", f"{name} has no finite estimate: its profile falls for ever", help="give it a prior, and fit again")
-    if np.linalg.norm(d) <= PART * np.linalg.norm(c):
+    if np.linalg.norm(d) <= OPEN_PART * np.linalg.norm(c):
         raise fail("E547", f"{name} is fixed, or held by a gauge", help="profile what the fit moves")
     if (np.abs(c) > 0).sum() > 1 and (np.abs(c[_bounded(made)]) > 0).any():
         raise fail("E547", f"{name} mixes a bounded parameter with others", help="profile one entry at a time")
@@ -191,11 +184,8 @@ def _line(made: FitRecord, objective: Objective, curve: Curvature, c: Array, nam
     moved = laplace @ c
     deviation = float(np.sqrt(c @ sandwich @ c))
     free = objective.frame.unconstrain(objective.held)
-    step, at = {}, 0
-    for p in made.graph.parameters:
-        if p.name in free:
-            step[p.name] = jnp.asarray((deviation * moved[at : at + p.size] / (c @ moved) / slopes(p, free[p.name])).reshape(p.shape))
-        at += p.size
+    along = unflatten(made.graph, deviation * moved / (c @ moved))
+    step = {p.name: jnp.asarray(along[p.name] / slopes(p, free[p.name]).reshape(p.shape)) for p in made.graph.parameters if p.name in free}
     matrix = scaling(objective, free, rest.hessian / float(objective.scale), rest.basis)
 
     def value(unconstrained: Arrays) -> float:
@@ -214,13 +204,13 @@ def _walk(objective: Objective, line: Line, points: int, z: float, show: bool) -
     The points go outwards from the estimate; each starts at the solution of its inner neighbour.
     """
     half = points // 2
-    inside = [REACH * z * (k + 1) / half for k in range(half)]
+    inside = [GRID_REACH * z * (k + 1) / half for k in range(half)]
     found = {0.0: _minimum(objective, line, line.at)}
     with bar(show=show) as shown:
         task = shown.add_task("profile", total=2 * half)
         for side in (1.0, -1.0):
             at, last = found[0.0][0], 0.0
-            further = [inside[-1] * 2.0 ** (k + 1) for k in range(MOST_FURTHER)]
+            further = [inside[-1] * 2.0 ** (k + 1) for k in range(FURTHER_POINTS)]
             for k, offset in enumerate([*inside, *further]):
                 risen = k and 2 * (found[side * last][2] - found[0.0][2]) / line.adjustment
                 if k >= half and risen > z**2:

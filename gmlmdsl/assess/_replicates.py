@@ -20,18 +20,12 @@ from ..graph import FactorGraph, joint_count, lower_let
 from ..plan import verify_held
 from ..sample import effective_sample_size, groups_of
 from ._scored_rows import params64
+from .limits import DRAWS_PER_ROW, MOST_BINS, MOST_SEQUENCES, MOST_STATES, PILOT
 
 if TYPE_CHECKING:
     from ..fit import Evidence, FitRecord
 
 Array = np.ndarray
-# maximum number of configurations that are enumerated; rows are then independent draws from p
-MOST_STATES = 2**16
-PILOT = 256  # number of draws of the run that determines `thin`
-# number of draws for each row of the data; their Monte Carlo error is a third of the data's noise
-PER_ROW = 10
-MOST_SEQUENCES = 1000  # maximum number of indicators whose effective sample size is computed
-MOST_BINS = 12  # maximum number of distinct values of a function that are counted separately
 
 
 class AbstractSource(ABC):
@@ -154,7 +148,7 @@ def is_listable(graph: FactorGraph) -> bool:
 
 
 def chain_source(fit: FitRecord, sampler: str | None, rows: int, seed: int, chains: int, warmup: int, thin: int | None) -> ReplicateSource:
-    """Return draws of a sampler, `PER_ROW` for each row of the data.
+    """Return draws of a sampler, `DRAWS_PER_ROW` for each row of the data.
 
     Without `thin`, a short run determines the number of steps between draws.
 
@@ -175,7 +169,7 @@ def chain_source(fit: FitRecord, sampler: str | None, rows: int, seed: int, chai
             pilot = _codes(fit, fit.sample(sampler, draws=PILOT, thin=1, **options))
         ess = _least(pilot, chains, fit.graph)
         thin = 1 if np.isnan(ess) else max(1, round(pilot.shape[1] / ess))
-    draws = max(PILOT, -(-PER_ROW * rows // chains))
+    draws = max(PILOT, -(-DRAWS_PER_ROW * rows // chains))
     idata = fit.sample(sampler, draws=draws, thin=thin, **options)
     codes = _codes(fit, idata)
     said = tuple(t for t in str(groups_of(idata)["posterior"].attrs.get("warnings", "")).split("\n") if t)
@@ -184,7 +178,7 @@ def chain_source(fit: FitRecord, sampler: str | None, rows: int, seed: int, chai
     words = f"{codes.shape[1]:,} draws of {chains} chains of `{name}`, {thin} runs apart"
     if not np.isnan(ess):
         words += f", worth {ess:,.0f} independent ones at the slowest statistic"
-        if ess < PER_ROW * rows / 2:
+        if ess < DRAWS_PER_ROW * rows / 2:
             error = 100 * np.sqrt(rows / ess)
             said += (
                 f"The draws are too correlated for {rows:,} rows: their Monte Carlo error is {error:.0f} % of the data's own noise, and "

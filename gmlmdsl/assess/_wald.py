@@ -15,9 +15,10 @@ from .._diagnostics import fail
 from .._types import ArrayLike
 from ..derive import on_device, quickly_compiled
 from ..evaluate import LEVEL, entry_names, log_prior, unflatten, verified_quantile, verify_names
-from ..fit import ALIKE, TOO_FEW
+from ..fit import EQUAL_GRADIENTS, TOO_FEW
 from ..graph import FactorGraph
 from ..read import verify_unmasked
+from .limits import FEW_ROWS_PER_ENTRY, LEAST_VARIANCE, OPEN_PART
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-PART = 1e-6  # share of a contrast's length: a smaller part in an open direction is a rounding error
-FEW_ROWS = 10  # rows per entry below which the text mentions it
-# share of the largest eigenvalue, after scaling to unit variances, below which a direction has no
-# variance
-RANK = 1e-9
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,7 @@ class Contrast:
     level: float = LEVEL
 
     def interval(self, probability: float | None = None) -> tuple[float, float]:
-        """Return the normal interval; without a probability, that of `level`, which is the fit's."""
+        """Return the normal interval; the default probability is the fit's `level`."""
         half = verified_quantile(self.level if probability is None else probability) * self.std_error
         return self.estimate - half, self.estimate + half
 
@@ -56,7 +52,7 @@ def contrast(fit: FitRecord, parts: Mapping[str, ArrayLike], errors: str) -> Con
     estimate = float(c @ fit.flat(fit.params))
     covariance = fit.determined_covariance(errors)
     open_ = fit.status.open_directions
-    if len(open_) and np.linalg.norm(open_ @ c) > PART * np.linalg.norm(c):
+    if len(open_) and np.linalg.norm(open_ @ c) > OPEN_PART * np.linalg.norm(c):
         return Contrast(estimate, np.inf, fit.level)
     variance = float(max(c @ covariance @ c, 0.0))
     if errors == "sandwich" and ((fit.status.without_error & (c != 0)).any() or _is_untold(fit, c, variance)):
@@ -72,7 +68,7 @@ def _is_untold(fit: FitRecord, c: Array, variance: float) -> bool:
     if not any(f.slug == TOO_FEW for f in fit.status.findings):
         return False
     size = np.abs(c) @ np.abs(fit.determined_covariance("sandwich")) @ np.abs(c)
-    return bool(variance <= ALIKE * size < np.inf and c @ fit.determined_covariance("laplace") @ c > 0)
+    return bool(variance <= EQUAL_GRADIENTS * size < np.inf and c @ fit.determined_covariance("laplace") @ c > 0)
 
 
 def coefficients(fit: FitRecord, parts: Mapping[str, ArrayLike]) -> Array:
@@ -128,7 +124,7 @@ class WaldTest:
 
     def __str__(self) -> str:
         head = f"Wald test: {self.statistic:.4g} on {self.degrees_of_freedom} degrees of freedom, p = {self.p_value:.3g} by Hotelling's T^2"
-        if self.rows < FEW_ROWS * self.degrees_of_freedom:
+        if self.rows < FEW_ROWS_PER_ENTRY * self.degrees_of_freedom:
             head += (
                 f"\nfew rows: {self.rows:.4g} of the smaller fit for {self.degrees_of_freedom} entries; its standard errors are too small"
             )
@@ -181,7 +177,7 @@ def wald_test(a: FitRecord, b: FitRecord, parameters: Sequence[str] | None = Non
     variance = variance + pulls(a, b)[np.ix_(at, at)]
     errors = np.sqrt(np.diag(variance))
     values, vectors = np.linalg.eigh(variance / np.outer(errors, errors))
-    kept = values > RANK * values.max()
+    kept = values > LEAST_VARIANCE * values.max()
     turned = vectors[:, kept].T @ (difference / errors)
     statistic, rank = float((turned**2 / values[kept]).sum()), int(kept.sum())
     table = _table([all_names[i] for i in at], names, flat, difference, errors)

@@ -1,4 +1,7 @@
-"""The rows of a fit by chains: the mean of grad log p over them, with missing cells summed out or redrawn."""
+"""The rows of a fit by chains: the mean of grad log p over them.
+
+Missing cells are summed out or redrawn.
+"""
 
 from __future__ import annotations
 

@@ -16,12 +16,42 @@ agrees, is therefore judged at fixed parameters; see `_held_chains.py`.
 
 Reference: Younes 1989; Tieleman 2008; Polyak and Juditsky 1992; Decelle, Furtlehner and Seoane 2021
 for chains that are not in equilibrium.
+
+A step is a damped natural gradient, whose curvature is that of the chains. Let s be the derivative
+of log p~ by the free parameters, the *statistics*. The curvature of log Z is their covariance C
+over the chains, and the step solves
+
+    (C + D) step = -gradient
+
+by a few iterations of conjugate gradients. Each iteration takes two derivatives of log p~ of the
+chains, which cost little beside a sweep; C is never stored. At the default start the cells of the
+chains are independent, and C is the curvature of the independent-site model. D is diagonal. An
+entry is
+
+    DAMPING x (effective number of statistics / number of chains) x (range of its statistic)^2,
+
+plus the curvature of the log prior. The effective number of statistics is the sum of their
+variances in units of their squared ranges. So many statistics leave that much noise in each
+eigenvalue of C, and smaller curvatures are not resolved. A statistic is compared with its own
+range, so a step does not depend on the units of a parameter.
+
+The mean in the gradient and C come from different halves of the chains, and the step is the mean
+over both assignments. With the same chains for both, the errors of C and of the gradient are
+correlated, and the mean step would not be 0 at the maximum.
+
+The step is shortened by a rate that falls with the number of steps. It is also shortened so far
+that the differences of log p~ between chains change by at most 1, in the root mean square. The
+chains can then follow.
+
+Reference: Amari 1998; Desjardins, Pascanu, Courville and Bengio 2013; Marchenko and Pastur 1967;
+Polyak and Juditsky 1992 for the rate.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,33 +72,150 @@ from ..plan import plan_elimination, verify_held, verify_moves_all
 from ..program import ir
 from ..sample import starts, verify_chains
 from ._clamped_rows import ClampedRows, log_rows, redrawn_rows, report, rows_of, sloped
-from ._held_chains import Law, Looked, Sweeps, look, moved
-from ._imputation import FIRST_SWEEPS, SWEEPS
+from ._held_chains import Agreement, Law, Looked, Settled, Sweeps, TwoPoint, compared_cells, look, moved
 from ._independent_start import independent_start
 from ._long_fit import LongFit
-from ._methods import PersistentContrastiveDivergence
 from ._optimise import Outcome
-from ._scaled_step import Metric, metric_of, scaled_step
-from ._settled import Settled
+from ._options import PersistentContrastiveDivergence
 from ._status import Finding, Status
-from ._two_point import Agreement, TwoPoint, compared_cells
+from .limits import (
+    BURN_IN,
+    CALIBRATION_CHAINS,
+    CHOSEN_CHAINS,
+    CONJUGATE_ITERATIONS,
+    DAMPING,
+    EXAMINATION_RATIO,
+    FARTHEST_STEP,
+    FEWEST_CHAINS,
+    FEWEST_READINGS,
+    FIRST_EXAMINATION,
+    FIRST_RATE,
+    FIRST_SWEEPS,
+    LONGER_EXAMINATION,
+    MOST_CHAIN_CELLS,
+    MOST_CONTRASTIVE_STEPS,
+    PUBLISHED_CORRELATION,
+    RATE_POWER,
+    READ_PER_EFFECTIVE_ROW,
+    STEADY_STEPS,
+    STEPS_PER_CALL,
+    STEPS_PER_SWEEP,
+    SWEEPS,
+)
 
 if TYPE_CHECKING:
     from ._options import FitOptions
 
 Array = np.ndarray
-STEPS_PER_CALL = 16
-FIRST_CHECK, MOST_STEPS = 64, 2048  # steps after which a fit without `steps=` is examined, and ends
-BETWEEN = math.sqrt(2)  # ratio of the numbers of steps of two examinations
-BATCHES = 16  # smallest number of times that an examination reads the chains
-ENOUGH = 64  # number of configurations of chains for each effective row, if the steps are many
-SHARE = 8  # an examination has one sweep for so many steps, or more to read enough configurations
-LONGER = 4  # ratio by which an examination is longer if its noise hides the gradient
-CHAINS = (256, 10_000)  # the smallest and the largest number of chains that a fit chooses
-MOST_CODES = 2**24  # maximum number of cells of all chains, if a fit chooses
-FEWEST_CHAINS = 16  # the smallest number of chains for very many cells
-TARGET = 0.95  # Pearson correlation of the published algorithms
-BURN_IN = (10, 100)  # runs before the first step: from the start of the fit, and from the user's
+Free = dict[str, jax.Array]
+
+
+class Metric(eqx.Module):
+    """The diagonal D without the prior's part, for unconstrained parameters."""
+
+    diagonal: Free
+
+
+@bounded_jit
+def metric_of(law: Law, free: Free, codes: jax.Array) -> Metric:
+    """Return the metric from the ranges and variances of the statistics over some chains.
+
+    A statistic that does not vary over the chains has the largest range of its parameter.
+
+    Args:
+        law: the distribution of the chains.
+        free: the unconstrained parameters.
+        codes: all chains, shape (cells, chains).
+    """
+    few = codes[:, :CALIBRATION_CHAINS].T
+
+    def statistics(code: jax.Array) -> Free:
+        return jax.grad(lambda at: log_potential(law.rows.graph, law.frame.constrain(at, law.held), code[:, None])[0])(free)
+
+    def add(sums: tuple[Free, Free, Free, Free], code: jax.Array) -> tuple[tuple[Free, Free, Free, Free], None]:
+        mean, square, high, low = sums
+        s = statistics(code)
+        tree = jax.tree.map
+        return (
+            (
+                tree(lambda a, b: a + b / len(few), mean, s),
+                tree(lambda a, b: a + b * b / len(few), square, s),
+                tree(jnp.maximum, high, s),
+                tree(jnp.minimum, low, s),
+            ),
+            None,
+        )
+
+    zero, inf = jax.tree.map(jnp.zeros_like, free), jax.tree.map(lambda a: jnp.full_like(a, jnp.inf), free)
+    (mean, square, high, low), _ = jax.lax.scan(add, (zero, zero, jax.tree.map(jnp.negative, inf), inf), few)
+
+    def squared_range(mean: jax.Array, high: jax.Array, low: jax.Array) -> jax.Array:
+        reach = jnp.maximum(high - mean, mean - low)
+        reach = jnp.where(reach > 0, reach, reach.max(initial=0.0))
+        return jnp.where(reach > 0, reach, 1.0) ** 2
+
+    ranges = jax.tree.map(squared_range, mean, high, low)
+    parts = jax.tree.map(lambda r, m, s: (jnp.maximum(s - m * m, 0.0) / r).sum(), ranges, mean, square)
+    share = DAMPING * sum(jax.tree.leaves(parts), jnp.zeros(())) / codes.shape[1]
+    return Metric(jax.tree.map(lambda r: share.astype(r.dtype) * r, ranges))
+
+
+def scaled_step(metric: Metric, law: Law, free: Free, chains: jax.Array, gradient: Free, number: jax.Array) -> Free:
+    """Return the step from `free`, see above.
+
+    Args:
+        metric: the metric.
+        law: the distribution of the chains.
+        free: the unconstrained parameters.
+        chains: the codes of the chains, shape (cells, chains).
+        gradient: the gradient of the objective per unit of row weight.
+        number: the number of the step, from 0.
+    """
+    flat, restore = ravel_pytree(free)
+    half = chains.shape[1] // 2
+
+    def pull(at: jax.Array) -> jax.Array:
+        return jax.grad(lambda z: -log_prior(law.frame.host, law.frame.constrain(restore(z), law.held)) / law.total)(at)
+
+    def linear(codes: jax.Array) -> tuple[Callable[[jax.Array], jax.Array], Callable[[jax.Array], jax.Array]]:
+        push = jax.linearize(lambda at: log_potential(law.rows.graph, law.frame.constrain(restore(at), law.held), codes), flat)[1]
+        back = jax.linear_transpose(push, flat)
+        return push, lambda s: back(s / s.size)[0]
+
+    bend = jnp.maximum(jax.jvp(pull, (flat,), (jnp.ones_like(flat),))[1], 0.0)
+    diagonal = ravel_pytree(metric.diagonal)[0] + bend
+    halves = linear(chains[:, :half]), linear(chains[:, half : 2 * half])
+    means = [back(jnp.ones(half, flat.dtype)) for _, back in halves]
+    apart = (means[0] - means[1]) / 2
+    direction = jnp.zeros_like(flat)
+    # The mean of one half of the chains and the curvature of the other one are independent.
+    for (push, back), own in zip(halves, (-apart, apart), strict=True):
+
+        def curved(v: jax.Array, push: Callable[..., jax.Array] = push, back: Callable[..., jax.Array] = back) -> jax.Array:
+            s = push(v)
+            return back(s - s.mean()) + diagonal * v
+
+        direction = direction + conjugate_gradients(curved, -ravel_pytree(gradient)[0] - own, diagonal) / 2
+    moved = jnp.concatenate([push(direction) for push, _ in halves])
+    change = jnp.sqrt(((moved - moved.mean()) ** 2).mean())
+    rate = FIRST_RATE / (1 + number / STEADY_STEPS) ** RATE_POWER
+    return restore(jnp.minimum(rate, FARTHEST_STEP / jnp.maximum(change, 1e-30)).astype(flat.dtype) * direction)
+
+
+def conjugate_gradients(matrix: Callable[[jax.Array], jax.Array], target: jax.Array, diagonal: jax.Array) -> jax.Array:
+    """Return x with matrix(x) near `target`, by some iterations from 0 in the metric `diagonal`."""
+
+    def turn(_: Any, state: tuple[jax.Array, jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+        x, rest, way, size = state
+        image = matrix(way)
+        along = size / jnp.maximum(way @ image, 1e-30)
+        x, rest = x + along * way, rest - along * image
+        turned = rest / diagonal
+        after = rest @ turned
+        return x, rest, turned + (after / jnp.maximum(size, 1e-30)) * way, after
+
+    first = target / diagonal
+    return jax.lax.fori_loop(0, CONJUGATE_ITERATIONS, turn, (jnp.zeros_like(target), target, first, target @ first))[0]
 
 
 class Climb(eqx.Module):
@@ -218,10 +365,12 @@ def resolved(lowered: Lowered, start: dict[str, jax.Array], fixed: tuple[str, ..
     free = sum(p.size for p in host.parameters if p.name not in fixed)
     chains = method.chains
     if chains is None:
-        few = FEWEST_CHAINS * math.ceil(min(max(math.sqrt(free), CHAINS[0]), CHAINS[1]) / FEWEST_CHAINS)
-        chains = max(FEWEST_CHAINS, min(few, MOST_CODES // max(host.n_cells, 1)))
+        few = FEWEST_CHAINS * math.ceil(min(max(math.sqrt(free), CHOSEN_CHAINS[0]), CHOSEN_CHAINS[1]) / FEWEST_CHAINS)
+        chains = max(FEWEST_CHAINS, min(few, MOST_CHAIN_CELLS // max(host.n_cells, 1)))
     burn_in = BURN_IN[bool(options.init)] if method.burn_in is None else method.burn_in
-    return dataclasses.replace(method, chains=chains, burn_in=burn_in, steps=MOST_STEPS if method.steps is None else method.steps)
+    return dataclasses.replace(
+        method, chains=chains, burn_in=burn_in, steps=MOST_CONTRASTIVE_STEPS if method.steps is None else method.steps
+    )
 
 
 def prepared(
@@ -362,7 +511,7 @@ def _run(
     steps, run, trace = int(method.steps or 0), int(method.burn_in or 0), []
     restore, size = ravel_pytree(carry.free)[1], carry.places.size
     checks = _checks(steps) if stops else (steps,)
-    since = FIRST_CHECK // 2 if stops else steps // 2
+    since = FIRST_EXAMINATION // 2 if stops else steps // 2
     ended, begun, blank = None, 0, carry
     found = saved.begun(lambda step: (blank, np.zeros(step, carry.trace.dtype), run, since))
     if found is not None:
@@ -398,15 +547,15 @@ def agrees(agreement: Agreement | None, size: int, effective: float) -> bool:
         effective: the effective number of rows. With at least as many rows as parameters, the
             steps go on to the maximum.
     """
-    return agreement is not None and size > effective and agreement.pearson >= max(TARGET, agreement.ceiling)
+    return agreement is not None and size > effective and agreement.pearson >= max(PUBLISHED_CORRELATION, agreement.ceiling)
 
 
 def _checks(steps: int) -> set[int]:
     """Return the numbers of steps at which a fit is examined, multiples of the steps of a call."""
-    found, at = {steps}, float(FIRST_CHECK)
+    found, at = {steps}, float(FIRST_EXAMINATION)
     while at < steps:
         found.add(STEPS_PER_CALL * round(at / STEPS_PER_CALL))
-        at *= BETWEEN
+        at *= EXAMINATION_RATIO
     return found
 
 
@@ -422,10 +571,10 @@ def _examined(
 
     asked = None if law.rows.blocks is None else redrawn
     few = carry.places.size > effective  # so many parameters that the steps end before the maximum
-    wanted = 1 if few else math.ceil(ENOUGH * effective / (BATCHES * law.chain_keys.shape[0]))
-    times = BATCHES * max(1, min(wanted, steps // (LONGER * BATCHES)))
-    for batches in (times, LONGER * times):
-        each = max(1, steps // (SHARE * batches))
+    wanted = 1 if few else math.ceil(READ_PER_EFFECTIVE_ROW * effective / (FEWEST_READINGS * law.chain_keys.shape[0]))
+    times = FEWEST_READINGS * max(1, min(wanted, steps // (LONGER_EXAMINATION * FEWEST_READINGS)))
+    for batches in (times, LONGER_EXAMINATION * times):
+        each = max(1, steps // (STEPS_PER_SWEEP * batches))
         looked = look(law, free, carry.chains, carry.codes, asked, Sweeps(run, batches, each), effective)
         carry, run = carry._replace(chains=looked.chains), looked.run
         agreement = None if two_point is None else two_point.agreement(looked.codes)

@@ -15,18 +15,18 @@ import numpy as np
 import scipy  # its modules load at first use
 
 from ..evaluate import Colouring, Objective, differences, flatten, free_basis, has_proper_prior, tangent
+from .limits import (
+    DIRECTION_PART,
+    LEAST_GAIN,
+    LEAST_UNIT,
+    MOST_PROGRAMMES,
+    MOST_SPARSE_ENTRIES,
+    MOST_STATISTICS,
+    MOST_WITH_PRIORS,
+    ROWS_PER_PROGRAMME,
+)
 
 Array = np.ndarray
-MOST_ENTRIES = 2e9  # number of statistics above which they are not compared
-FIRST_ROWS = 4000
-MOST_ROUNDS = 30
-MOST_SPARSE = 500  # number of entries above which no sparse direction is sought
-PART = 1e-6  # share of the largest entry below which an entry has no part in a direction
-# The directions that the data alone leave open are computed for at most this many parameters with
-# priors.
-MOST_ALONE = 1000
-LEAST_UNIT = 1e-150  # smallest size of the statistics of a parameter, which avoids a division by 0
-GAIN = 1e-6  # smallest gain of a row of length one along a direction in the box
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ class Recession:
         if self.direction is None:
             return self.span
         left, size, _ = np.linalg.svd(np.where(moves(self.direction)[:, None], 0.0, self.span), full_matrices=False)
-        return left[:, size > PART]
+        return left[:, size > DIRECTION_PART]
 
 
 def moves(direction: Array) -> Array:
     """Return the entries that have a part in a direction."""
-    return np.abs(direction) > PART * np.abs(direction).max()
+    return np.abs(direction) > DIRECTION_PART * np.abs(direction).max()
 
 
 def find_recession(
@@ -83,7 +83,7 @@ def find_recession(
     """
     host, fixed = objective.frame.host, frozenset(objective.frame.fixed)
     held = frozenset(p.name for p in host.parameters if has_proper_prior(host, p)) | fixed
-    if held.issuperset(p.name for p in host.parameters) and sum(p.size for p in host.parameters) > MOST_ALONE:
+    if held.issuperset(p.name for p in host.parameters) and sum(p.size for p in host.parameters) > MOST_WITH_PRIORS:
         # There is an estimate. The share of the prior in the curvature shows whether the data alone
         # would determine it.
         return None
@@ -102,7 +102,7 @@ def _recession(objective: Objective, params: dict[str, jax.Array], colours: Colo
     if not basis.shape[1]:
         return Recession(None, basis)
     entries = sum(b.cells.shape[0] * b.n_values for b in objective.exact_loss.blocks) * float(objective.codes.shape[1])
-    if entries * len(colours.directions) > MOST_ENTRIES:
+    if entries * len(colours.directions) > MOST_STATISTICS:
         return None
     rows = _differences(objective, flatten(host, params), colours, basis)
     if rows.shape[0] == 0:  # pyright: ignore[reportOptionalSubscript]
@@ -140,12 +140,12 @@ def _generic(rows: scipy.sparse.csr_matrix, bounds: list[tuple[float, float]]) -
     if there is no recession direction.
     """
     total, alive = np.zeros(rows.shape[1]), np.ones(rows.shape[0], bool)  # pyright: ignore[reportOptionalSubscript]
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MOST_PROGRAMMES):
         found = _programme(rows, alive, bounds)
         if found is None:
             break
         total = total + found
-        alive &= ~(rows @ found > GAIN)
+        alive &= ~(rows @ found > LEAST_GAIN)
     return (total if not alive.all() else None), alive
 
 
@@ -157,10 +157,10 @@ def _sparsest(strict: scipy.sparse.csr_matrix, span: Array, basis: Array, ends: 
     that v may have.
     """
     whole = basis @ span
-    mine = (np.abs(whole) > PART).any(axis=1)
+    mine = (np.abs(whole) > DIRECTION_PART).any(axis=1)
     open_, low, high = whole[mine], ends[0][mine], ends[1][mine]
     n, k = open_.shape
-    if n > MOST_SPARSE:
+    if n > MOST_SPARSE_ENTRIES:
         return np.zeros(len(whole))
     rows = np.unique(np.round(strict @ span, 9), axis=0)
     wide = scipy.sparse.csr_matrix(np.hstack([rows, np.zeros((len(rows), n))]))
@@ -225,7 +225,7 @@ def _programme(rows: scipy.sparse.csr_matrix, wanted: Array, bounds: list[tuple[
     if not wanted.any():
         return None
     found = _cut(-np.asarray(rows[wanted].sum(axis=0)).ravel(), rows, 0.0, bounds, np.zeros((0, rows.shape[1])))  # pyright: ignore[reportOptionalSubscript]
-    return None if found is None or (rows[wanted] @ found).max(initial=0.0) <= GAIN else found
+    return None if found is None or (rows[wanted] @ found).max(initial=0.0) <= LEAST_GAIN else found
 
 
 def _cut(cost: Array, rows: scipy.sparse.csr_matrix, floor: float, bounds: list, within: Array) -> Array | None:
@@ -233,8 +233,8 @@ def _cut(cost: Array, rows: scipy.sparse.csr_matrix, floor: float, bounds: list,
 
     Violated rows are added until none is left.
     """
-    chosen = np.unique(np.linspace(0, rows.shape[0] - 1, FIRST_ROWS).astype(int))  # pyright: ignore[reportOptionalSubscript]
-    for _ in range(MOST_ROUNDS):
+    chosen = np.unique(np.linspace(0, rows.shape[0] - 1, ROWS_PER_PROGRAMME).astype(int))  # pyright: ignore[reportOptionalSubscript]
+    for _ in range(MOST_PROGRAMMES):
         matrix = scipy.sparse.vstack([-rows[chosen], scipy.sparse.csr_matrix(within)])
         limits = np.append(np.full(len(chosen), -floor), np.zeros(len(within)))
         solved = scipy.optimize.linprog(cost, A_ub=matrix, b_ub=limits, bounds=bounds, method="highs")
@@ -244,5 +244,5 @@ def _cut(cost: Array, rows: scipy.sparse.csr_matrix, floor: float, bounds: list,
         violated = np.setdiff1d(np.flatnonzero(gains < -1e-7), chosen)
         if len(violated) == 0:
             return solved.x
-        chosen = np.concatenate([chosen, violated[np.argsort(gains[violated], kind="stable")[:FIRST_ROWS]]])
+        chosen = np.concatenate([chosen, violated[np.argsort(gains[violated], kind="stable")[:ROWS_PER_PROGRAMME]]])
     return None

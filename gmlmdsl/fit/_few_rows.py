@@ -20,30 +20,18 @@ from .._diagnostics import counted, fail
 from .._progress import shows_progress, waiting
 from ..evaluate import Frame, Objective, entry_names, laplace_priors
 from ..masks import AbstractMask
-from ._definite import cholesky, solve
-from ._inference import Covariances, Curvature, determined
+from ._inference import Covariances, Curvature, cholesky, determined, solve
 from ._kinks import at_kinks
 from ._options import Evidence, row_weights
 from ._status import Finding, Status
+from .limits import CURVATURE_ROUNDING, EQUAL_GRADIENTS, FEWEST_ROWS, LEAST_DATA_CURVATURE, MOST_NAMED, MOST_SHIFT
 
 Array = np.ndarray
 NO_SPREAD, TOO_FEW = "no-spread", "few-rows"  # slugs
-FEWEST = 2 - 1e-9  # effective rows: fewer do not determine the differences between rows
-# Below this share of the rows' part of the curvature, the gradients of the rows are equal up to
-# rounding.
-ALIKE = 1e-10
-ROUNDING = 1e-14  # share of the whole curvature
-MOST_NAMED = 6
 MORE_ROWS = "Bring more rows, or take the estimate there for the prior's"
 SIMULATE = "`fit.simulated_errors()` takes the model as right and measures how estimates spread over data sets that it makes"
 IMPUTED = "Bring more rows; or fit with `impute=False` or without `method=`, whose errors `fit.simulated_errors()` can simulate"
 SHRINKS = "shrunk"  # slug
-# In units of a standard error. With this bias, a normal 94 % interval covers the true value in 91 %
-# of data sets, and with a larger bias in fewer.
-SHRUNK = 0.5
-# Share of the largest curvature. If the data have less in a direction, they alone have no estimate
-# there.
-FLAT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -109,7 +97,7 @@ def infer(objective: Objective, params: dict[str, jax.Array], status: Status, cu
     held = at_kinks(objective.frame.host, objective.frame.fixed, params)
     rest = determined(curve, status.open_directions.T, held)
     unknown = without_error(rest, rows) & (status.separated == 0) & ~status.undetermined
-    known_findings = [_without_errors(f) if rows < FEWEST else f for f in status.findings]
+    known_findings = [_without_errors(f) if rows < FEWEST_ROWS else f for f in status.findings]
     remedy = SIMULATE if curve.coupling is None else IMPUTED
     findings = _findings(unknown, curve.basis.shape[1], rows, entry_names(objective.frame.host), remedy)
     status = dataclasses.replace(status, findings=(*known_findings, *findings), unknown=unknown)
@@ -131,7 +119,7 @@ def without_error(rest: Curvature, rows: float) -> Array:
     whole = _diagonal(rest.basis if rest.factor is not None and rest.coupling is None else d @ rest.hessian, d)
     spread = _diagonal(rest.spread, d)
     moves = np.abs(d).max(axis=1, initial=0.0) > 1e-12 * np.abs(d).max(initial=0.0)
-    return moves & ((rows < FEWEST) | (spread <= ALIKE * np.abs(whole - prior) + ROUNDING * np.abs(whole)))
+    return moves & ((rows < FEWEST_ROWS) | (spread <= EQUAL_GRADIENTS * np.abs(whole - prior) + CURVATURE_ROUNDING * np.abs(whole)))
 
 
 def _times(left: Array, right: Array) -> Array:
@@ -152,7 +140,7 @@ def _findings(unknown: Array, parameters: int, rows: float, names: list[str], re
     count = int(unknown.sum())
     if not rows:
         return [Finding(NO_SPREAD, "No row has an observed cell that the mask reaches: there is no standard error", "Bring rows that have")]
-    if rows < FEWEST and count:
+    if rows < FEWEST_ROWS and count:
         message = f"There is {rows:.3g} effective row: it does not tell how far rows differ, and so no standard error"
         return [Finding(NO_SPREAD, message, f"{remedy[0].upper()}{remedy[1:]}")]
     found = []
@@ -161,7 +149,7 @@ def _findings(unknown: Array, parameters: int, rows: float, names: list[str], re
         more = f" and {count - MOST_NAMED} more" if count > MOST_NAMED else ""
         message = f"All rows pull alike at {shown}{more}: they do not tell a standard error there"
         found.append(Finding(NO_SPREAD, message, remedy))
-    if FEWEST <= rows < parameters:
+    if FEWEST_ROWS <= rows < parameters:
         message = (
             f"There are {rows:.3g} effective rows for {counted(parameters, 'free parameter')}: the sandwich's standard errors are too small"
         )
@@ -214,7 +202,7 @@ def verify_spread(rows: float, what: str) -> None:
     Raises:
         GmlmError: E548.
     """
-    if rows < FEWEST:
+    if rows < FEWEST_ROWS:
         message = f"{what} rests on how far rows differ, and there is {rows:.3g} effective row"
         raise fail("E548", message, help="`fit.simulated_errors()` takes the model as right and simulates data sets like this one")
 
@@ -232,15 +220,15 @@ def pulled(curve: Curvature) -> Array:
     if not curve.pull.any():
         return np.zeros(len(curve.basis))
     data, factor = curve.data, cholesky(curve.data)
-    if factor is not None and curve.exceeds(FLAT * curve.largest):
+    if factor is not None and curve.exceeds(LEAST_DATA_CURVATURE * curve.largest):
         return curve.basis @ solve(factor, curve.pull)
     values, vectors = np.linalg.eigh(data)
-    values = np.maximum(values, FLAT * max(values.max(initial=0.0), 1e-300))
+    values = np.maximum(values, LEAST_DATA_CURVATURE * max(values.max(initial=0.0), 1e-300))
     return curve.basis @ (vectors @ ((vectors.T @ curve.pull) / values))
 
 
 def with_shrinkage(status: Status, rest: Curvature, errors: Array, frame: Frame) -> Status:
-    """Return the status with the entries that priors shift by more than `SHRUNK` standard errors.
+    """Return the status with the entries that priors shift by over `MOST_SHIFT` standard errors.
 
     If there are such entries, a finding reports them.
 
@@ -251,7 +239,7 @@ def with_shrinkage(status: Status, rest: Curvature, errors: Array, frame: Frame)
         frame: the model, and the free parameters.
     """
     shift = np.abs(pulled(rest))
-    shrunk = (shift > SHRUNK * errors) & (errors > 0) & (status.separated == 0) & ~status.undetermined
+    shrunk = (shift > MOST_SHIFT * errors) & (errors > 0) & (status.separated == 0) & ~status.undetermined
     if not shrunk.any():
         return replace(status, shrunk=shrunk)
     names, penalised = entry_names(frame.host), laplace_priors(frame.host, frame.fixed)[1] > 0

@@ -1,4 +1,7 @@
-"""Fits a model: from data, a mask and a start to an estimate with standard errors and status."""
+"""Fits a model: from data, a mask and a start to an estimate with standard errors and status.
+
+If an objective has several minima, the best of several fits from random starts is taken.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ import functools
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
 import optax
 
-from .._diagnostics import fail, with_whole_numbers
-from .._progress import shows_progress, waiting
+from .._diagnostics import counted, fail, with_whole_numbers
+from .._progress import shows_progress, tracked, waiting
 from .._types import AnyArray, Arrays, Index
 from ..data import verified_weights
 from ..derive import Spread, spread_over
@@ -23,6 +27,7 @@ from ..evaluate import (
     MaskUse,
     Missing,
     Objective,
+    flatten,
     has_kinks,
     in_support,
     init_params,
@@ -38,10 +43,9 @@ from ..masks import AbstractMask
 from ..plan import verify_held
 from ._contrastive import Climbed, climb
 from ._few_rows import Inferred, Later, effective_rows, infer
-from ._imputation import MOST_ROUNDS, STEPS, SWEEPS, monte_carlo_em, unconstrained_errors
+from ._imputation import monte_carlo_em, unconstrained_errors
 from ._inference import Copies, verify_counts
 from ._long_fit import LongFit, fit_identity, long_fit
-from ._methods import MonteCarloEM, PersistentContrastiveDivergence, verify_method, verify_whole
 from ._minimise import (
     Colours,
     Look,
@@ -55,10 +59,11 @@ from ._minimise import (
     start_of_vanished,
     stochastic,
 )
-from ._optimise import ROUGH, Outcome, Scaled, lbfgs, scaling
-from ._options import Evidence, FitOptions
+from ._optimise import Outcome, Scaled, lbfgs, scaling
+from ._options import Evidence, FitOptions, PersistentContrastiveDivergence, imputation, row_weights, verify_method, verify_whole
 from ._prepare import Prepared, make_objective, objective_colouring, verify_possible
 from ._status import Status, examine, judge
+from .limits import AGREEING_OBJECTIVES, ROUGH_TOLERANCE, SAME_PARAMETERS, START_SPREAD, STEPS_PER_ROUND
 
 Array = np.ndarray
 
@@ -225,7 +230,7 @@ def reopen(evidence: Evidence, params: Mapping[str, Array]) -> tuple[Objective, 
 def reopened(evidence: Evidence, params: Mapping[str, Array]) -> Objective:
     """Return the objective that a fit minimised, with `params` as its start."""
     lowered, mask, codes, options = evidence.lowered, evidence.mask, evidence.codes, evidence.options
-    weights = np.ones(codes.shape[1]) if options.weights is None else verified_weights(options.weights, codes.shape[1])
+    weights = row_weights(evidence)
     start, fixed = start_of(lowered.graph, dataclasses.replace(options, init=params))
     return make_objective(lowered.graph, mask, codes, weights, start, fixed, options).objective
 
@@ -284,11 +289,104 @@ def _impute(prepared: Prepared, options: FitOptions, colours: Colouring | None, 
         matrix = scaling(objective, free, curve.hessian / float(objective.scale), curve.basis)
 
     def minimise(at: Objective, where: Arrays) -> Outcome:
-        return lbfgs(Scaled(at, where, matrix), STEPS, ROUGH)
+        return lbfgs(Scaled(at, where, matrix), STEPS_PER_ROUND, ROUGH_TOLERANCE)
 
     errors = np.full(sum(v.size for v in free.values()), np.nan)
     if curve is not None:
         errors = unconstrained_errors(objective, free, np.sqrt(np.maximum(np.diag(curve.without(curve.flat()).sandwich()), 0)))
-    seed, graph = options.seed, objective.loss.graph
-    most, sweeps = (options.method.rounds, options.method.sweeps) if isinstance(options.method, MonteCarloEM) else (MOST_ROUNDS, SWEEPS)
-    return monte_carlo_em(objective, prepared.imputed, graph, minimise, errors, seed, prepared.missing, run, most, sweeps)
+    seed, graph, method = options.seed, objective.loss.graph, imputation(options)
+    return monte_carlo_em(objective, prepared.imputed, graph, minimise, errors, seed, prepared.missing, run, method)
+
+
+@dataclass(frozen=True)
+class Starts:
+    """The ends of fits from several starts.
+
+    Attributes:
+        objectives: the objective of each fit in the order of the starts, without those of `failed`.
+        agree: the number of fits whose objective is the lowest, up to `AGREEING_OBJECTIVES`.
+        switched: the number of these whose parameters are not those of the best fit.
+        failed: the number of fits that diverged.
+    """
+
+    objectives: tuple[float, ...]
+    agree: int
+    switched: int
+    failed: int
+
+    @property
+    def as_meta(self) -> dict[str, Any]:
+        """The attributes as JSON data, which a file of a fit has."""
+        return dataclasses.asdict(self) | {"objectives": list(self.objectives)}
+
+    @property
+    def words(self) -> str:
+        """A sentence on the starts."""
+        count = len(self.objectives) + self.failed
+        found = f"starts: {self.agree} of {counted(count, 'start')} reach the lowest objective within {AGREEING_OBJECTIVES:g} nats"
+        if self.switched:
+            found += f"; {self.switched} of them with other parameters, as a rule with the values of a latent exchanged (label switching)"
+        above = max(self.objectives) - min(self.objectives)
+        if self.agree < len(self.objectives):
+            found += f"; the others end up to {above:.3g} above it"
+        if self.failed:
+            found += f"; {self.failed} diverged"
+        lonely = "" if self.agree > 1 or count == 1 else ". A lower minimum is likely: ask for more `starts=`"
+        return f"{found}{lonely}"
+
+
+def best_of_starts(
+    lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOptions, count: int, index: Any = None
+) -> tuple[Estimate, Starts]:
+    """Return the fit with the lowest objective over several starts, and a description of all.
+
+    The first start is that of `fit_model`. In every other one, entries without a value in
+    `options.init` are drawn from a normal distribution, in unconstrained coordinates around the
+    first start.
+
+    Args:
+        lowered: the model.
+        mask: the mask of the loss.
+        codes: shape (cells, rows), -1 if a cell is missing.
+        options: the options of the fit.
+        count: the number of starts, at least 2.
+        index: the labels of the rows.
+
+    Raises:
+        GmlmError: E507 for an objective that is noisy; and the errors of `fit_model`.
+    """
+    if options.checkpoint is not None:
+        help = "leave one out: fits of each start, with folders of their own, can be compared"
+        raise fail("E704", "`checkpoint=` has the state of one fit, and `starts=` makes several", help=help)
+    verify_held(16 * count, f"{count:,} starts", "fewer `starts=`")
+    if options.method is not None:
+        raise _noisy("this method has no exact objective")
+    found: list[Estimate] = []
+    quiet = dataclasses.replace(options, progress=False)
+    for k in tracked(range(count), f"fits, {counted(count, 'start')}", shows_progress(options.progress)):
+        drawn = init_params(lowered.graph, options.seed, START_SPREAD, k)
+        # A start that is no dict is an error of the first fit.
+        own = {**drawn, **options.init} if k and options.init else drawn if k else options.init
+        found.append(fit_model(lowered, mask, codes, dataclasses.replace(quiet, init=own), index))
+        if found[-1].missing.imputed:
+            raise _noisy("missing cells are drawn inside this fit")
+    ends = np.array([f.objective for f in found])
+    known = np.isfinite(ends)
+    if not known.any():
+        return found[0], Starts((), 0, 0, count)
+    best = int(np.nanargmin(np.where(known, ends, np.nan)))
+    flat = [flatten(lowered.graph, f.params).astype(float) for f in found]
+    agree = known & (ends <= ends[best] + AGREEING_OBJECTIVES)
+    apart = [np.max(np.abs(v - flat[best]) / np.maximum(1.0, np.abs(flat[best])), initial=0.0) > SAME_PARAMETERS for v in flat]
+    seconds = sum(f.seconds for f in found)
+    told = Starts(tuple(ends[known].tolist()), int(agree.sum()), int((agree & apart).sum()), int((~known).sum()))
+    evidence = dataclasses.replace(
+        found[best].evidence, options=dataclasses.replace(found[best].evidence.options, progress=options.progress)
+    )
+    return dataclasses.replace(found[best], evidence=evidence, seconds=seconds), told
+
+
+def _noisy(why: str) -> Any:
+    return fail(
+        "E507", f"`starts=` compares objectives, and {why}", help="fits with several `seed=`, compared on held-out rows: `fit.score`"
+    )

@@ -24,18 +24,13 @@ from .._types import AnyArray, Arrays
 from ..data import generator
 from ..derive import bounded_jit, on_device
 from ..evaluate import BlockObjectives, JointObjective
+from .limits import LEAST_SHARE, MOST_PENALISED_STEPS, MOST_PROBES, PENALISED_TOLERANCE, ROUNDINGS
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
 
 Array = np.ndarray
 Copied = JointObjective | BlockObjectives
-TOLERANCE = 1e-7  # bound on the largest entry of the proximal gradient in the metric, per row
-MOST_STEPS = 5000
-NOISE = 8  # an increase by fewer roundings of the value does not count
-EXCLUDED = 1e12  # a penalty that holds a group at 0
-MOST_PROBES = 256  # number of directions of each parameter along which curvatures are computed
-FLATTEST = 1e-3  # smallest curvature, as a share of the mean curvature of a parameter's entries
 
 
 @dataclass(frozen=True)
@@ -84,8 +79,8 @@ def minimise_penalised(
     *,
     weights: Array | None = None,
     shear: Shear | None = None,
-    tolerance: float = TOLERANCE,
-    most: int = MOST_STEPS,
+    tolerance: float = PENALISED_TOLERANCE,
+    most: int = MOST_PENALISED_STEPS,
 ) -> Penalised:
     """Minimise values(free) + penalty * sum over groups of weight * norm.
 
@@ -165,7 +160,7 @@ def standard_weights(values: Copied, free: dict[str, PyTree], groups: Groups) ->
     mean = np.divide(sums, sizes, out=np.zeros_like(sums), where=sizes > 0)
     usual = mean.sum(axis=1, keepdims=True) / np.maximum((sizes > 0).sum(axis=1, keepdims=True), 1)
     # A predictor that does not vary has no slope, and stays at 0 under any weight.
-    share = np.divide(mean, usual, out=np.ones_like(mean), where=mean > FLATTEST**2 * usual)
+    share = np.divide(mean, usual, out=np.ones_like(mean), where=mean > LEAST_SHARE**2 * usual)
     return groups.weights * np.sqrt(share)
 
 
@@ -200,7 +195,7 @@ def shear_at(values: Copied, free: dict[str, PyTree], groups: Groups) -> tuple[S
     places, metric = _placed(values, free, groups), diagonal_metric(values, free)
     found, shear = _profiled(values, free, places, metric)
     penalised = np.asarray(places.group) < len(places.group_owner)
-    return shear, np.where(penalised, np.maximum(found, FLATTEST * metric), metric)
+    return shear, np.where(penalised, np.maximum(found, LEAST_SHARE * metric), metric)
 
 
 def _profiled(values: Copied, free: dict[str, PyTree], places: _Places, diagonal: Array) -> tuple[Array, Shear]:
@@ -344,7 +339,7 @@ def diagonal_metric(values: Copied, free: Arrays) -> Array:
     """
     found, number = _diagonal(values, free, MOST_PROBES)
     sums, counts = np.bincount(number, found), np.bincount(number)
-    found = np.maximum(found, FLATTEST * (sums / counts)[number])
+    found = np.maximum(found, LEAST_SHARE * (sums / counts)[number])
     return np.where((found > 0) & np.isfinite(found), found, 1.0)
 
 
@@ -415,7 +410,7 @@ def _descent(
             """Return which copies lie above the parabola of curvature c."""
             to = moved(c)
             move = to - s.y
-            slack = NOISE * jnp.finfo(to.dtype).eps * jnp.abs(value)
+            slack = ROUNDINGS * jnp.finfo(to.dtype).eps * jnp.abs(value)
             parabola = value + places.total(slope * move + 0.5 * spread(c) * metric * move * move, number)
             return going & (f(to) > parabola + slack) & (c < 1e12)
 

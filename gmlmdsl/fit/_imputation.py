@@ -26,26 +26,25 @@ from .._types import Arrays
 from ..data import random_key
 from ..derive import Graph, bounded_jit, redraw_gaps
 from ..derive.compiled import log_potential
-from ..evaluate import Missing, Objective, slopes
+from ..evaluate import Missing, Objective, slopes, unflatten
 from ..graph import FactorGraph
 from ._inference import Copies
 from ._long_fit import LongFit
 from ._optimise import Outcome
+from ._options import MonteCarloEM
+from .limits import (
+    FEWEST_LATENT_ROUNDS,
+    FEWEST_ROUNDS,
+    FIRST_SWEEPS,
+    MOST_DRIFT,
+    MOST_REDRAWN_VALUES,
+    REDRAWN,
+    ROUNDS_BETWEEN,
+    SETTLED_NOISE,
+    UNKNOWN_ERROR,
+)
 
 Array = np.ndarray
-COPIES = 20
-BLOCK_VALUES = 8  # maximum number of joint values of a block that is redrawn at once
-FIRST_SWEEPS, SWEEPS = 50, 2
-FEWEST_ROUNDS, MOST_ROUNDS, ROUNDS_BETWEEN = 30, 300, 10
-# With latents, the fit starts near a saddle, at which the values of a latent are exchangeable.
-FEWEST_LATENT = 100
-NOISE = 0.05  # in units of a standard error
-# If the standard error of an estimate is unknown, this share of the estimate (or of 1, if larger)
-# replaces it.
-UNKNOWN = 0.1
-DRIFT = 3.0  # in units of Monte Carlo errors
-REDRAWN = 5  # number of imputations of every copy from which standard errors are computed
-STEPS = 5  # steps of the minimiser in one iteration, after which the imputations move anyway
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def missing_blocks(graph: FactorGraph, missing: Array) -> tuple[Array, int]:
         values = 1
         for cell in np.flatnonzero(missing[:, r]).tolist():
             size = int(graph.sizes[cell])
-            if blocks and values * size <= BLOCK_VALUES:
+            if blocks and values * size <= MOST_REDRAWN_VALUES:
                 blocks[-1].append(cell)
                 values *= size
             else:
@@ -115,8 +114,7 @@ def monte_carlo_em(
     seed: int,
     report: Missing,
     run: LongFit,
-    most_rounds: int = MOST_ROUNDS,
-    sweeps: int = SWEEPS,
+    method: MonteCarloEM,
 ) -> tuple[Objective, Outcome, Missing, Copies]:
     """Alternate redrawing and minimising until the estimate has settled.
 
@@ -130,8 +128,7 @@ def monte_carlo_em(
         seed: the seed of the imputations.
         report: the report to complete.
         run: the saved states of the fit.
-        most_rounds: the maximum number of iterations.
-        sweeps: the number of times that missing cells are redrawn in one iteration.
+        method: the maximum number of iterations, and of sweeps in each.
 
     Returns:
         The objective with the last imputations, the outcome at the mean of the last iterations, the
@@ -161,8 +158,8 @@ def monte_carlo_em(
         begun, (codes, free, before, values) = saved
         objective = eqx.tree_at(lambda o: o.codes, objective, codes)
         found, trace = [*before], [*values]
-    for number in range(begun + 1, most_rounds + 1):
-        objective = redrawn(objective, free, sweeps, number)
+    for number in range(begun + 1, method.rounds + 1):
+        objective = redrawn(objective, free, method.sweeps, number)
         outcome = minimise(objective, free)
         free = outcome.free
         found.append(np.asarray(ravel_pytree(free)[0]))
@@ -170,21 +167,21 @@ def monte_carlo_em(
         if outcome.reason == "diverged" or not free:
             noise = drift = float("inf") if free else 0.0
             break
-        if number >= (FEWEST_LATENT if report.latents else FEWEST_ROUNDS) and number % ROUNDS_BETWEEN == 0:
+        if number >= (FEWEST_LATENT_ROUNDS if report.latents else FEWEST_ROUNDS) and number % ROUNDS_BETWEEN == 0:
             noise, drift = _judge(np.array(found[number // 2 :]), errors)
-            if noise < NOISE and drift < DRIFT:
+            if noise < SETTLED_NOISE and drift < MOST_DRIFT:
                 break
-        if number < most_rounds:
+        if number < method.rounds:
             here = objective.codes, free
             run.reached(number, lambda at=here: (*at, np.array(found), np.array(trace, float)))
     mean = np.mean(found[len(found) // 2 :], axis=0)
     free = restore(jnp.asarray(mean))
     last = []
     for number in range(REDRAWN):
-        objective = redrawn(objective, free, FIRST_SWEEPS, most_rounds + 1 + number)
+        objective = redrawn(objective, free, FIRST_SWEEPS, method.rounds + 1 + number)
         last.append(np.asarray(objective.codes[:, columns]))
     copies = dataclasses.replace(imputed.copies, redrawn=np.array(last))
-    settled = noise < NOISE and drift < DRIFT
+    settled = noise < SETTLED_NOISE and drift < MOST_DRIFT
     reason = "diverged" if not np.isfinite(mean).all() else "converged" if settled else "steps"
     report = dataclasses.replace(report, imputations=imputed.copies.count, iterations=len(found), noise=noise, drift=drift)
     return objective, Outcome(free, np.array(trace), 0.0 if settled else float("inf"), len(found), reason), report, copies
@@ -204,9 +201,9 @@ def _judge(rounds: Array, errors: Array) -> tuple[float, float]:
     if not np.isfinite(rounds).all():
         return float("inf"), float("inf")
     known = np.isfinite(errors) & (errors > 0)
-    scale = np.where(known, errors, UNKNOWN * np.maximum(1.0, np.abs(rounds.mean(axis=0))))
+    scale = np.where(known, errors, UNKNOWN_ERROR * np.maximum(1.0, np.abs(rounds.mean(axis=0))))
     # A drift far below a standard error does not matter, even if it is significant.
-    z = halves / np.maximum(2 * error, NOISE * scale)
+    z = halves / np.maximum(2 * error, SETTLED_NOISE * scale)
     return float((error / scale).max(initial=0.0)), float(z.max(initial=0.0))
 
 
@@ -221,13 +218,10 @@ def _verify_possible(objective: Objective, graph: Graph, columns: slice, imputed
 
 def unconstrained_errors(objective: Objective, free: Arrays, errors: Array) -> Array:
     """Return standard errors of the unconstrained parameters, in the order of a flattened dict."""
-    at, out = 0, {}
+    own, out = unflatten(objective.frame.host, errors), {}
     for p in objective.frame.host.parameters:
-        if p.name in free:
-            mine = errors[at : at + p.size]
-            if p.kind in ("simplex", "ordered"):
-                out[p.name] = np.full(np.size(free[p.name]), np.nan)
-            else:
-                out[p.name] = mine / np.abs(slopes(p, free[p.name]))
-        at += p.size
+        if p.name in free and p.kind in ("simplex", "ordered"):
+            out[p.name] = np.full(np.size(free[p.name]), np.nan)
+        elif p.name in free:
+            out[p.name] = np.ravel(own[p.name]) / np.abs(slopes(p, free[p.name]))
     return np.concatenate([out[name] for name in sorted(out)]) if out else np.zeros(0)

@@ -19,11 +19,9 @@ from jax.flatten_util import ravel_pytree
 from ..derive import Blocks, Graph, bounded_jit, fixed_blocks, graph_arrays, local_scores
 from ..evaluate import Frame, log_prior
 from ..graph import FactorGraph, range_of
+from .limits import CONSTANT_FACTOR, START_STEPS, START_TOLERANCE
 
 Array = np.ndarray
-FLAT = 0.25  # difference of the values of a factor below which it counts as constant
-STEPS = 200
-TOLERANCE = 1e-5  # the largest gradient entry per row
 
 
 def independent_start(
@@ -58,7 +56,7 @@ def independent_start(
         found, slope = _value(graph, frame, blocks, counts, total, start, restore(jnp.asarray(at, flat.dtype)))
         return float(found), np.asarray(ravel_pytree(slope)[0], float)
 
-    options = {"maxiter": STEPS, "gtol": TOLERANCE}
+    options = {"maxiter": START_STEPS, "gtol": START_TOLERANCE}
     found = scipy.optimize.minimize(value, np.asarray(flat, float), jac=True, method="L-BFGS-B", options=options).x
     if not np.isfinite(found).all():
         return start
@@ -72,7 +70,7 @@ def fields_of(host: FactorGraph, start: Mapping[str, Array]) -> set[str]:
     several = [g for g in host.factors if _width(g.scope, host.n_cells) > 1]
     most = int(host.sizes.max(initial=1))
     ranges = [range_of(g, most, start) for g in several]
-    if any(r is None or r[1] - r[0] > FLAT for r in ranges):
+    if any(r is None or r[1] - r[0] > CONSTANT_FACTOR for r in ranges):
         return set()
     single = [g for g in host.factors if _width(g.scope, host.n_cells) <= 1]
     return {n for g in single for n in g.parameters} - {n for g in several for n in g.parameters}

@@ -1,4 +1,9 @@
-"""Standard errors of the estimate, and the directions that data and prior leave open."""
+"""Standard errors of the estimate, and the directions that data and prior leave open.
+
+Cholesky factors prove a curvature positive definite; eigenvalues take thirty times as long. The
+factors are upper ones: with other work on both cores, OpenBLAS 0.3.30 was seen to take many times
+as long for lower factors; without it, both take the same time.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
 
 from .._diagnostics import fail, is_one_of
 from .._progress import shows_progress, waiting
@@ -28,15 +35,75 @@ from ..evaluate import (
     tangent,
     unflatten,
 )
-from ._definite import cholesky, exceeds, inverse, largest_eigenvalue, least_eigenvalue, norm, solve
+from .limits import FALLING, INVERSE_MARGIN, LEAST_EIGENVALUE, POWER_MARGIN, POWER_STEPS, SINGULAR, SMALL_MATRIX
 
 Array = np.ndarray
-# share of the largest eigenvalue: an eigenvalue further below 0 is not a rounding error
-FALLING = 1e-6
-# Below this largest eigenvalue all directions are flat, and squares of inverses leave the range
-# of floats
-LEAST = 1e-100
-SINGULAR = 1e-9  # share of the largest eigenvalue below which a direction is undetermined
+
+
+def largest_eigenvalue(matrix: Array) -> float:
+    """Return an estimate of the largest eigenvalue.
+
+    The value is exact for a small matrix. Otherwise it is an estimate that is meant as an upper
+    bound, too large by at most a tenth.
+    """
+    if not matrix.size:
+        return 0.0
+    if len(matrix) <= SMALL_MATRIX:
+        return float(np.linalg.eigvalsh(matrix)[-1])
+    v = np.random.default_rng(0).normal(size=len(matrix))
+    for _ in range(POWER_STEPS):
+        v = matrix @ (v / max(float(np.linalg.norm(v)), 1e-300))
+    return POWER_MARGIN * float(np.linalg.norm(v))
+
+
+def exceeds(matrix: Array, least: float) -> bool:
+    """Return whether all eigenvalues of a symmetric matrix are above `least`."""
+    return cholesky(matrix, least) is not None
+
+
+def least_eigenvalue(matrix: Array, factor: Array) -> float:
+    """Return a lower bound of the eigenvalues of a matrix with this Cholesky factor.
+
+    The bound uses an estimate of |inverse|_1, and is not above the smallest eigenvalue.
+    """
+    if not matrix.size:
+        return 0.0
+    largest = norm(matrix)
+    reciprocal, _ = lapack.dpocon(factor, largest, uplo="U")  # pyright: ignore[reportAttributeAccessIssue]
+    return float(reciprocal) * largest / INVERSE_MARGIN
+
+
+def norm(matrix: Array) -> float:
+    """Return |matrix|_1, which is an upper bound of all eigenvalues."""
+    return float(np.abs(matrix).sum(axis=0).max(initial=0.0))
+
+
+def cholesky(matrix: Array, shift: float = 0.0) -> Array | None:
+    """Return the upper Cholesky factor of `matrix - shift I`.
+
+    The result is None if that matrix is not positive definite.
+    """
+    if not np.isfinite(matrix).all():
+        return None
+    whole = np.array(matrix, float, order="F")
+    whole[np.diag_indices(len(whole))] -= shift
+    factor, wrong = lapack.dpotrf(whole, lower=0, clean=1, overwrite_a=1)  # pyright: ignore[reportAttributeAccessIssue]
+    return None if wrong else factor
+
+
+def inverse(factor: Array) -> Array:
+    """Return the inverse of U' U.
+
+    This takes a third of the time that `solve` takes for the columns of the identity.
+    """
+    upper, _ = lapack.dpotri(factor, lower=0)  # pyright: ignore[reportAttributeAccessIssue]
+    upper = np.triu(upper)
+    return upper + np.triu(upper, 1).T
+
+
+def solve(factor: Array, right: Array) -> Array:
+    """Return the solution x of U' U x = right."""
+    return scipy.linalg.cho_solve((factor, False), right, check_finite=False)
 
 
 def verify_counts(weights_are: str, weights: Array) -> None:
@@ -99,7 +166,7 @@ class Curvature:
         It is None if some eigenvalue is negative, or 0 relative to the largest one.
         """
         least = SINGULAR * (largest_eigenvalue(self.hessian) if self.has_prior else self.largest)
-        found = cholesky(self.hessian) if least > SINGULAR * LEAST else None
+        found = cholesky(self.hessian) if least > SINGULAR * LEAST_EIGENVALUE else None
         sound = found is not None and (least_eigenvalue(self.hessian, found) > least or exceeds(self.hessian, least))
         return found if sound else None
 
@@ -161,9 +228,9 @@ class Curvature:
             return inverse(self.factor) if _is_identity(self.basis) else solve(self.factor, self.basis.T).T
         diagonal = np.abs(np.diag(self.hessian))
         # In this unit, no digits are lost because of the units of other entries.
-        unit = 1 / np.sqrt(np.where(diagonal > LEAST, diagonal, 1.0))
+        unit = 1 / np.sqrt(np.where(diagonal > LEAST_EIGENVALUE, diagonal, 1.0))
         values, vectors = np.linalg.eigh(unit[:, None] * self.hessian * unit)
-        whole = (vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), LEAST))) @ vectors.T
+        whole = (vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), LEAST_EIGENVALUE))) @ vectors.T
         return self.basis @ (unit[:, None] * whole * unit)
 
     @cached_property

@@ -16,23 +16,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._types import AnyArray, Arrays
-from ..evaluate import Objective, flatten, gradient_at, laplace_priors
+from ..evaluate import Objective, flatten, gradient_at, laplace_priors, unflatten
 from ..graph import FactorGraph
 from ._inference import Curvature
 from ._long_fit import LongFit
-from ._optimise import TOLERANCE, Outcome, Scaled, joined, lbfgs, scaling
+from ._optimise import Outcome, Scaled, joined, lbfgs, scaling
+from .limits import GRADIENT_TOLERANCE, KINK_SLACK, MOST_KINK_ROUNDS, STEPS_PER_KINK_ROUND
 
 Array = np.ndarray
-MOST_ROUNDS = 50
-STEPS = 100  # steps of L-BFGS in one run: near a non-smooth point, more are wasted
-SLACK = 1e-6  # share of 1 / scale
 # by parameter with a former laplace prior: the entries that do not move, in row-major order
 Selected = Mapping[str, Sequence[int]]
 
 
 def fewer(steps: int | None) -> int:
     """Return the number of steps of one run, given the number of steps that are left."""
-    return STEPS if steps is None else min(steps, STEPS)
+    return STEPS_PER_KINK_ROUND if steps is None else min(steps, STEPS_PER_KINK_ROUND)
 
 
 def at_kinks(host: FactorGraph, fixed: Sequence[str], params: Mapping[str, AnyArray]) -> Array:
@@ -83,7 +81,7 @@ def settle(
     if outcome.reason == "diverged":
         return outcome
     scale, free = float(objective.scale), outcome.free
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MOST_KINK_ROUNDS):
         params = objective.frame.constrain(free, objective.held)
         curve = curve_at(params)
         if curve is None or not np.isfinite(curve.hessian).all():
@@ -93,17 +91,17 @@ def settle(
         smooth = scale * _gradient(objective, free) - slopes * np.where(away >= 0, 1.0, -1.0)
         stiff = np.einsum("pj,jk,pk->p", curve.basis, curve.hessian, curve.basis)
         # The soft threshold of these entries is 0.
-        held = (slopes > 0) & (np.abs(stiff * away - smooth) <= slopes * (1 + SLACK))
+        held = (slopes > 0) & (np.abs(stiff * away - smooth) <= slopes * (1 + KINK_SLACK))
         free = _moved(objective, free, np.where(held, centres, centres + away), held)
         left = None if steps is None else steps - outcome.steps
         if left is not None and left <= 0:
             return outcome
         outcome = joined(outcome, lbfgs(Scaled(objective, free, _others(objective, free, curve, held)), fewer(left), run=run))
         free = outcome.free
-        pulled = np.abs(scale * _gradient(objective, free) - slopes) - slopes * (1 + SLACK)
+        pulled = np.abs(scale * _gradient(objective, free) - slopes) - slopes * (1 + KINK_SLACK)
         # the distance of the subdifferential from 0
         excess = float(pulled[held].max(initial=0.0)) / scale
-        if max(excess, outcome.gradient) <= TOLERANCE:
+        if max(excess, outcome.gradient) <= GRADIENT_TOLERANCE:
             return outcome
         outcome = replace(outcome, gradient=max(excess, outcome.gradient), reason="stalled")
     return outcome
@@ -125,12 +123,11 @@ def _moved(objective: Objective, free: Arrays, flat: Array, held: Array) -> Arra
 
     The parameters concerned equal their unconstrained arrays.
     """
-    out, at = dict(free), 0
-    for p in objective.frame.host.parameters:
-        mine = slice(at, at + p.size)
-        if held[mine].any():
-            out[p.name] = jnp.asarray(np.where(held[mine], flat[mine], np.ravel(free[p.name])).reshape(p.shape))
-        at += p.size
+    host, out = objective.frame.host, dict(free)
+    values, still = unflatten(host, flat), unflatten(host, held)
+    for name, mine in still.items():
+        if mine.any():
+            out[name] = jnp.asarray(np.where(mine, values[name], np.asarray(free[name]).reshape(mine.shape)))
     return out
 
 

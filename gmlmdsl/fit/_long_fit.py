@@ -1,4 +1,4 @@
-"""Fits and other runs that save their state in a folder, and go on from it after they were killed."""
+"""Fits and other runs that save their state in a folder, and resume from it if they were killed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class LongFit:
             raise _Ended
 
     def part(self, work: Callable[[Leaves | None, Callable[[Callable[[], PyTree]], None]], T], like: T) -> T:
-        """Return the result of the next part of the run, which is not computed again if it is saved.
+        """Return the result of the next part of the run, which is not computed if it is saved.
 
         Args:
             work: a function that computes the result. Its first argument is the state of the part
@@ -100,7 +100,7 @@ class LongFit:
         return self.finished
 
     def reached_within(self, state: Callable[[], PyTree] | None) -> None:
-        """Save the finished parts, and the state of the unfinished one if there is one, if it is due."""
+        """Save the finished parts, and the state of an unfinished one, if that is due."""
         parts = functools.cache(lambda: [*(self.finished or []), *([] if state is None else [_leaves(state())])])
         self.step += 1
         self.reached(

@@ -23,21 +23,23 @@ from ._existence import Recession
 from ._inference import Copies, Curvature, complete_rows, curvature, prior_curvature
 from ._kinks import fewer, settle
 from ._long_fit import LongFit
-from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
-from ._status import SUSPECT, examine
+from ._optimise import Outcome, Scaled, joined, lbfgs, minibatches, scaling
+from ._status import examine
+from .limits import (
+    CHEAP_CURVATURE_ENTRIES,
+    LEAST_PULL,
+    METRIC_RENEWALS,
+    MOST_CURVATURE_ENTRIES,
+    MOST_INFERRED,
+    MOST_SCALED,
+    NEAR_BOUND,
+    ROUGH_TOLERANCE,
+    SUSPECT_CURVATURE,
+)
 
 if TYPE_CHECKING:
     from ._options import FitOptions
 
-MOST_INFERRED = 2000  # maximum number of parameters for which standard errors are computed
-# number of parameters whose curvature costs little compared with a fit, unless there are many rows
-MOST_SCALED = 256
-MOST_ENTRIES = 2.0**36  # maximum number of table entries of that computation
-# number of table entries of a computation that costs little compared with a fit
-MOST_LOOKED = 2.0**24
-RENEWED = (20, 60)  # steps after which the metric is computed again
-NEAR = 1e-6  # distance from a bound
-PULL = 1e-6  # slope away from a bound, per row
 Colours = Callable[[], Colouring | None]  # computed at the first call
 # the curvature at an estimate, and the open directions there
 Look = Callable[[], tuple[Curvature | None, Recession]]
@@ -61,7 +63,7 @@ def full_batch(objective: Objective, free: Arrays, options: FitOptions, colours:
     kinked, size = has_kinks(host, objective.frame.fixed), sum(p.size for p in host.parameters)
     # This is costly for rows with missing cells, but not here.
     first = None if objective.gaps is None or kinked else first_curvature(objective, colours())
-    costly = size > MOST_SCALED or objective.products >= MANY or inference_cost(objective, size) > MOST_LOOKED
+    costly = size > MOST_SCALED or objective.products >= MANY or inference_cost(objective, size) > CHEAP_CURVATURE_ENTRIES
     if not kinked and (costly if objective.gaps is None else first is not None):
         if first is None:
             outcome = _with_metric(objective, free, options.max_steps, run)
@@ -82,7 +84,7 @@ def _with_metric(objective: Objective, free: Arrays, most_steps: int | None, run
     """
     made = metrics(objective) if objective.products >= MANY else None
     outcome, at = None, free
-    for stop in (*RENEWED, None):
+    for stop in (*METRIC_RENEWALS, None):
         params = objective.frame.constrain(at, objective.held) if outcome is None else params_of(objective, outcome)
         metric = None if made is None else made.at(params, prior_curvature(objective, params))
         done = 0 if outcome is None else outcome.steps
@@ -138,7 +140,7 @@ def start_of_vanished(objective: Objective, curve: Curvature | None, colours: Co
         return None
     if colours.slopes is not None:
         natural = float(objective.factor) * float(objective.scale) * float(np.abs(colours.slopes).max(initial=0.0)) ** 2
-        if curve.largest >= SUSPECT * natural:
+        if curve.largest >= SUSPECT_CURVATURE * natural:
             return None
     return first_curvature(objective, colours)
 
@@ -147,7 +149,7 @@ def has_vanished(curve: Curvature | None, first: Curvature | None) -> bool:
     """Return whether the data's curvature is a thousandth of its value at the start, or less."""
     if curve is None or first is None or not curve.hessian.size:
         return False
-    return curve.largest < SUSPECT * first.largest
+    return curve.largest < SUSPECT_CURVATURE * first.largest
 
 
 def _with_pauses(
@@ -159,18 +161,21 @@ def _with_pauses(
     def curve_at(params: Arrays) -> Curvature | None:
         return curvature_at(objective, params, colours, options)
 
+    def descended(outcome: Outcome, at: Arrays, curve: Curvature | None, steps: int | None) -> Outcome:
+        outcome = joined(outcome, lbfgs(scaled(at, curve), steps, run=run))
+        settles = kinked and outcome.reason != "converged"
+        return settle(objective, outcome, curve_at, options.max_steps, run) if settles else outcome
+
     first = first_curvature(objective, colours)
-    outcome = lbfgs(scaled(free, first), fewer(options.max_steps) if kinked else options.max_steps, ROUGH, run)
+    outcome = lbfgs(scaled(free, first), fewer(options.max_steps) if kinked else options.max_steps, ROUGH_TOLERANCE, run)
     curve = curve_at(params_of(objective, outcome))
     open_ = examine(objective, params_of(objective, outcome), curve, first, colours, options.asks_data_alone)
     left = None if options.max_steps is None else options.max_steps - outcome.steps
     if open_.direction is None and left != 0 and (kinked or outcome.reason in ("converged", "stalled")):
-        outcome = joined(outcome, lbfgs(scaled(outcome.free, curve), fewer(left) if kinked else left, run=run))
-        outcome = settle(objective, outcome, curve_at, options.max_steps, run) if kinked and outcome.reason != "converged" else outcome
+        outcome = descended(outcome, outcome.free, curve, fewer(left) if kinked else left)
         inside, pull = off_wrong_edges(objective, outcome.free)
         if pull:
-            outcome = joined(outcome, lbfgs(scaled(inside, curve_at(objective.frame.constrain(inside, objective.held))), left, run=run))
-            outcome = settle(objective, outcome, curve_at, options.max_steps, run) if kinked and outcome.reason != "converged" else outcome
+            outcome = descended(outcome, inside, curve_at(objective.frame.constrain(inside, objective.held)), left)
             pull = off_wrong_edges(objective, outcome.free)[1]
             outcome = dataclasses.replace(outcome, reason="stalled", gradient=pull) if pull else outcome
         curve = curve_at(params_of(objective, outcome))
@@ -271,7 +276,7 @@ def curvature_at(
 def infers(objective: Objective, params: dict[str, jax.Array]) -> bool:
     """Return whether the curvature at an estimate is computed, see `curvature_at`."""
     flat = np.concatenate([np.ravel(v) for v in params.values()] or [np.zeros(0)])
-    return flat.size <= MOST_INFERRED and bool(np.isfinite(flat).all()) and inference_cost(objective, flat.size) <= MOST_ENTRIES
+    return flat.size <= MOST_INFERRED and bool(np.isfinite(flat).all()) and inference_cost(objective, flat.size) <= MOST_CURVATURE_ENTRIES
 
 
 def _sound(curve: Curvature) -> Curvature | None:
@@ -316,9 +321,9 @@ def off_wrong_edges(objective: Objective, free: Arrays) -> tuple[Arrays, float]:
     for p in bounded:
         slope = slopes(p, free[p.name]).reshape(p.shape)
         value = np.asarray(bijection(p)(free[p.name]))
-        inward = np.where(value - p.lower < NEAR, -1.0, np.where(p.upper - value < NEAR, 1.0, 0.0))
+        inward = np.where(value - p.lower < NEAR_BOUND, -1.0, np.where(p.upper - value < NEAR_BOUND, 1.0, 0.0))
         fall = inward * np.asarray(gradient[p.name]) / np.where(slope == 0, 1e-300, slope)
-        wrong = fall > PULL
+        wrong = fall > LEAST_PULL
         largest = max(largest, float(fall[wrong].max(initial=0.0)))
         begin = np.asarray(bijection(p).inv(objective.held[p.name]))
         out[p.name] = jnp.asarray(np.where(wrong, begin, np.asarray(free[p.name])))

@@ -23,26 +23,21 @@ from ..derive import bounded_jit, quickly_compiled
 from ..evaluate import MANY, Metric, Objective, unconstrained_moves
 from ..sample import Pace
 from ._long_fit import LongFit
-
-MEMORY = 20  # number of stored pairs of a step and a change of the gradient
-MOST_REMEMBERED = 1 << 25  # maximum number of floats in these pairs
-MOST_STEPS = 3000
-TOLERANCE = 1e-8  # bound on the largest gradient entry, per row
-ROUGH = 1e-5  # tolerance at which L-BFGS pauses, and it is tested whether there is a minimum
-SINGLE = 3e-6  # smallest tolerance of a pass in float32
-# share of the largest eigenvalue, each entry in its own unit: flatter directions are scaled like
-# this
-FLAT = 1e-6
-# share of the largest diagonal entry of a Hessian: a smaller one defines no unit
-LEAST_DIAGONAL = 1e-14
-# smallest slope of a bounded or simplex parameter in its unconstrained one, which may reach a bound
-LEAST_SLOPE = 1e-6
-# number of steps that lower neither value nor gradient, after which the precision is exhausted
-STALLED = 5
-PIECE = 2.0  # number of seconds of a compiled call of a fit whose state is saved
-SHORTER = 30  # number of halvings of a step after which the search along it stops
-ENOUGH = 1e-4  # share of the decrease that the slope predicts
-NOISE = 8  # an increase by fewer roundings of the value does not count
+from .limits import (
+    CALL_SECONDS,
+    FLAT_SCALE,
+    FLOAT32_TOLERANCE,
+    GRADIENT_TOLERANCE,
+    LBFGS_PAIRS,
+    LEAST_DECREASE,
+    LEAST_DIAGONAL,
+    LEAST_SLOPE,
+    MOST_HALVINGS,
+    MOST_PAIR_FLOATS,
+    MOST_STEPS,
+    ROUNDINGS,
+    STALLED_STEPS,
+)
 
 
 @dataclass(frozen=True)
@@ -111,7 +106,7 @@ def scaling(objective: Objective, free: Arrays, hessian: np.ndarray, basis: np.n
         return None
     unit = units(hessian)
     values, vectors = np.linalg.eigh(unit[:, None] * hessian * unit)
-    half = unit[:, None] * vectors / np.sqrt(np.maximum(values, FLAT * max(values.max(), 1e-300)))
+    half = unit[:, None] * vectors / np.sqrt(np.maximum(values, FLAT_SCALE * max(values.max(), 1e-300)))
     moved, at, columns = basis @ half, 0, {}
     for p in objective.frame.host.parameters:
         if p.name in free:
@@ -142,7 +137,7 @@ class _End(NamedTuple):
     stalled: jax.Array
 
 
-def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE, run: LongFit | None = None) -> Outcome:
+def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = GRADIENT_TOLERANCE, run: LongFit | None = None) -> Outcome:
     """Run full-batch L-BFGS until the largest gradient entry per row is below `tolerance`.
 
     A step is halved until the value falls by a share of the decrease that the slope predicts
@@ -187,11 +182,11 @@ def lbfgs_in_passes(
     """
     limit = MOST_STEPS if most_steps is None else most_steps
     s = _first(np.zeros(scaled.size), jnp.zeros(max(limit, MOST_STEPS)), jnp.zeros((), jnp.int32)) if begun is None else _Search(*begun)
-    while bool(_goes_on(s, 0, limit, TOLERANCE, limit)):
+    while bool(_goes_on(s, 0, limit, GRADIENT_TOLERANCE, limit)):
         to = s.z + s.step * s.direction
         s = _one_turn(s, to, *both(to))
         reached(lambda at=s: at)
-    return _outcome(scaled, _ended(scaled, s), TOLERANCE)
+    return _outcome(scaled, _ended(scaled, s), GRADIENT_TOLERANCE)
 
 
 def _outcome(scaled: Scaled, found: _End, tolerance: float) -> Outcome:
@@ -256,7 +251,7 @@ def _in_pieces(scaled: Scaled, limit: int, tolerance: float, room: int, run: Lon
     rough, floor, s = scaled.has_single, start.steps, start
     if begun is not None:
         rough, floor, s = bool(begun[0]), begun[1], _Search(*begun[2:])
-    pace = Pace(PIECE)
+    pace = Pace(CALL_SECONDS)
     while True:
         done = int(s.steps)
         pause = min(limit, done + run.agreed(pace.next(max(limit - done, 1))))
@@ -279,7 +274,7 @@ def _piece(scaled: Scaled, s: _Search, floor: Any, limit: Any, tolerance: Any, p
 def _ended(scaled: Scaled, s: _Search) -> _End:
     free = scaled.free(s.z)
     params = scaled.objective.frame.constrain(free, scaled.objective.held)
-    stalled = (s.stalled >= STALLED) | (s.shorter >= SHORTER)
+    stalled = (s.stalled >= STALLED_STEPS) | (s.shorter >= MOST_HALVINGS)
     return _End(free, params, s.trace, s.value, _largest(s.gradient), s.steps, stalled)
 
 
@@ -311,7 +306,7 @@ def _minimised(
     """
     if rough:
         scaled = dataclasses.replace(scaled, objective=dataclasses.replace(scaled.objective, rough=True))
-        tolerance = jnp.maximum(tolerance, SINGLE)
+        tolerance = jnp.maximum(tolerance, FLOAT32_TOLERANCE)
     rounding = float(jnp.finfo(jnp.float32 if rough else s.z.dtype).eps)
     both = jax.value_and_grad(scaled)
 
@@ -327,14 +322,14 @@ def _goes_on(s: _Search, floor: Any, limit: Any, tolerance: Any, pause: Any) -> 
     steep = _largest(s.gradient)
     # At least one step is taken unless the gradient is 0.
     small = (steep <= tolerance) & ((s.steps > floor) | (steep == 0))
-    worn = (s.stalled >= STALLED) | (s.shorter >= SHORTER) | ~jnp.isfinite(s.value)
+    worn = (s.stalled >= STALLED_STEPS) | (s.shorter >= MOST_HALVINGS) | ~jnp.isfinite(s.value)
     return s.fresh | ((s.steps < limit) & (s.steps < pause) & ~small & ~worn)
 
 
 def _turned(s: _Search, to: jax.Array, value: jax.Array, gradient: jax.Array, rounding: float, metric: Metric | None) -> _Search:
     """Return the state after an evaluation at `to`: the step is accepted, or halved."""
-    slope, slack = s.gradient @ s.direction, NOISE * rounding * jnp.abs(s.value)
-    taken = s.fresh | ((value <= s.value + ENOUGH * s.step * slope + slack) & jnp.isfinite(gradient).all())
+    slope, slack = s.gradient @ s.direction, ROUNDINGS * rounding * jnp.abs(s.value)
+    taken = s.fresh | ((value <= s.value + LEAST_DECREASE * s.step * slope + slack) & jnp.isfinite(gradient).all())
     return jax.lax.cond(
         taken, lambda: _advanced(s, to, value, gradient, rounding, metric), lambda: s._replace(step=s.step / 2, shorter=s.shorter + 1)
     )
@@ -348,7 +343,7 @@ def _one_turn(s: _Search, to: jax.Array, value: jax.Array, gradient: jax.Array) 
 def _first(z: Any, trace: jax.Array, steps: jax.Array) -> _Search:
     """Return the state before the first evaluation."""
     z = jnp.asarray(z)
-    memory = max(3, min(MEMORY, MOST_REMEMBERED // (2 * max(z.shape[0], 1))))
+    memory = max(3, min(LBFGS_PAIRS, MOST_PAIR_FLOATS // (2 * max(z.shape[0], 1))))
     none, zero, flat = jnp.zeros((memory, z.shape[0]), z.dtype), jnp.zeros((), jnp.int32), jnp.zeros_like(z)
     unknown, one = jnp.full((), jnp.inf, z.dtype), jnp.ones((), z.dtype)
     pairs = none, none, jnp.zeros(memory, z.dtype), one, zero

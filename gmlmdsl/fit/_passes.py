@@ -1,4 +1,4 @@
-"""Fits to rows that are read in pieces: each evaluation of the objective is a pass over all rows."""
+"""Fits to rows that are read in pieces: each evaluation of the objective passes over all rows."""
 
 from __future__ import annotations
 
@@ -177,7 +177,10 @@ def _verify(lowered: Lowered, mask: AbstractMask, options: FitOptions) -> None:
 
 
 def _coordinates(first: Objective, whole: Objective, colours: Callable[[], Any]) -> Scaled:
-    """Return coordinates around the estimate of the first piece, or around the start if there is none, scaled by its curvature."""
+    """Return coordinates that are scaled by the curvature of the first piece.
+
+    Their origin is the estimate of that piece, or the start if there is none.
+    """
     free = first.frame.unconstrain({k: np.asarray(v) for k, v in first.held.items()})  # pyright: ignore[reportArgumentType]
     outcome, found = lbfgs(Scaled(first, free, None), None), colours()
     at, params = outcome.free, params_of(first, outcome)

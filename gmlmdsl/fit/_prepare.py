@@ -44,16 +44,12 @@ from ..evaluate import (
 from ..graph import FactorGraph, Lowered, range_of
 from ..masks import AbstractMask
 from ..plan import verify_held
-from ._imputation import COPIES, Imputed, first_values, missing_blocks
+from ._imputation import Imputed, first_values, missing_blocks
 from ._inference import Copies
-from ._methods import MonteCarloEM, completed_masks
-from ._minimise import MOST_INFERRED
-from ._options import FitOptions
+from ._options import FitOptions, MonteCarloEM, completed_masks, imputation
+from .limits import BYTES_PER_IMPUTED_CELL, MOST_INFERRED, WORTH_MERGING
 
 Array = np.ndarray
-# number of factor evaluations or table entries of all rows above which equal rows are merged
-WORTH_MERGING = 1 << 19
-BYTES_PER_COPY = 4 * 8  # bytes per cell: filled, on the device, and redrawn for the standard errors
 
 
 def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array], first: int = 0) -> None:
@@ -257,8 +253,8 @@ def _columns(host: FactorGraph, codes: Array, kinds: Sorted, options: FitOptions
     order, rows = kinds.complete, kinds.imputed
     if not len(rows):
         return order, np.ones(len(order)), codes[:, order], None
-    count = options.method.copies if isinstance(options.method, MonteCarloEM) else COPIES
-    needed = BYTES_PER_COPY * len(codes) * len(rows) * int(count)
+    count = imputation(options).copies
+    needed = BYTES_PER_IMPUTED_CELL * len(codes) * len(rows) * int(count)
     verify_held(needed, f"{count:,} copies of each of {len(rows):,} rows", "fewer `copies=` of the method")
     columns = np.repeat(rows, count)
     blocks, values = missing_blocks(host, codes[:, rows] < 0)

@@ -19,15 +19,13 @@ from ..evaluate import LEVEL, Missing, entry_names, intervals, unflatten, verifi
 from ..files import write_whole
 from ..graph import FactorGraph, with_given
 from ._few_rows import TOO_FEW, Inferred, Later, scored_rows
-from ._fit import Estimate
+from ._fit import Estimate, Starts
 from ._inference import Covariances
 from ._kinks import held_graph, without_interval
-from ._methods import PersistentContrastiveDivergence
-from ._minimise import MOST_INFERRED
-from ._options import Evidence
+from ._options import Evidence, PersistentContrastiveDivergence
 from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes, outside, read_fit
-from ._starts import Starts
 from ._status import Finding, Status, sparse_directions
+from .limits import MOST_INFERRED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,8 +76,8 @@ class FitRecord:
         """The data and the options of the fit.
 
         Raises:
-            GmlmAttributeError: E505 for a fit that was loaded from a file or made with `rows_at_once=`,
-                which keep no rows.
+            GmlmAttributeError: E505 for a fit that was loaded from a file or made with
+                `rows_at_once=`, which keep no rows.
         """
         if self._evidence is None:
             help = "`posterior`, `predictive` and `score` take rows, `x=..`; for all else"

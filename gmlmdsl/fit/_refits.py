@@ -25,11 +25,9 @@ from ._optimise import Outcome, Scaled, lbfgs, scaling
 from ._options import Evidence, FitOptions
 from ._prepare import Prepared, make_objective, objective_colouring, verify_possible
 from ._status import Status, judge, stopped
+from .limits import DISTINCT_SHARE, MOST_REFIT_SCALED
 
 Array = np.ndarray
-MOST_SCALED = 1024  # maximum number of parameters in whose number a step may be quadratic
-# share of distinct rows below which equal rows are stored as one
-FEW = 0.5
 BOUNDED = ("positive", "bounded", "simplex", "ordered")
 
 
@@ -97,7 +95,7 @@ class Reweighted:
             verify_possible(lowered, codes, weights, start)
             if options.n_masks is None:
                 distinct, place = np.unique(codes, axis=1, return_inverse=True)
-                if distinct.shape[1] <= FEW * codes.shape[1]:
+                if distinct.shape[1] <= DISTINCT_SHARE * codes.shape[1]:
                     codes, self.place = distinct, place.ravel()
                     weights = np.bincount(self.place, weights, codes.shape[1])
             plain = dataclasses.replace(options, weights=None)
@@ -109,7 +107,7 @@ class Reweighted:
             self._colours = functools.cache(functools.partial(objective_colouring, objective))
             self._is_sure = _has_one_minimum(objective, lowered.graph, found)
             self._matrix = None
-            if sum(p.size for p in lowered.graph.parameters) <= MOST_SCALED and infers(objective, objective.held):
+            if sum(p.size for p in lowered.graph.parameters) <= MOST_REFIT_SCALED and infers(objective, objective.held):
                 curve = curvature_at(objective, objective.held, self._colours(), options)
                 if curve is not None:
                     self._matrix = scaling(objective, self._origin, curve.hessian / float(objective.scale), curve.basis)

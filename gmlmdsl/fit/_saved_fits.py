@@ -25,25 +25,20 @@ from ..evaluate import SIMPLEX_ERROR
 from ..files import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, kinds_of_damage, pack, unpack, verify_count
 from ..graph import FactorGraph, hash_of_texts
 from ..read import PlainHeader, entries_behind, plain_header
+from .limits import LONGEST_PART, LONGEST_SHOWN, MOST_INPUT_BYTES, MOST_META_BYTES
 
 Array = np.ndarray
 ENDING = ".npy"  # the ending of a part, which is the .npy file of an array
-LONGEST_PART = 300  # maximum number of letters of the name of a part
-MOST_META = 1 << 26  # maximum number of bytes of text
 BEFORE = 1  # the number of the format without a hash over everything, whose parts may be compressed
-# Maximum number of bytes of a program's inputs in that format. Only the program determines their
-# sizes.
-MOST_INPUTS = 1 << 28
 INPUT = "input:"  # prefix of the name of an input
 CODES = ("converged", "no-minimiser", "undetermined", "agrees", "not-converged", "diverged")
 REASONS = ("steps", "patience", "callback", "diverged")
-SHOWN = 100  # maximum number of letters of a wrong entry that a message shows
 Check = Callable[[object], bool]
 
 
 def _limit(name: str) -> int | None:
     if name == MANIFEST:
-        return MOST_META
+        return MOST_META_BYTES
     return MOST if name.endswith(ENDING) and name.isprintable() and len(name) <= LONGEST_PART else None
 
 
@@ -208,10 +203,10 @@ def _read_before(file: IO[bytes], path: object) -> SavedFit:
         for name, info in infos.items():
             with archive.open(info) as member:
                 headers[name] = plain_header(member, info.file_size)
-        if headers["meta"].size > MOST_META:
-            raise ValueError(f"what it says of the fit has {headers['meta'].size:,} bytes, more than the limit of {MOST_META:,}")
+        if headers["meta"].size > MOST_META_BYTES:
+            raise ValueError(f"what it says of the fit has {headers['meta'].size:,} bytes, more than the limit of {MOST_META_BYTES:,}")
         sizes = {name: info.file_size for name, info in infos.items()}
-        found = SavedFit(path, {"model": ""}, headers, MOST_INPUTS, lambda name: archive.open(infos[name]), sizes)
+        found = SavedFit(path, {"model": ""}, headers, MOST_INPUT_BYTES, lambda name: archive.open(infos[name]), sizes)
         meta = json.loads(found.array("meta", (None,), "u").tobytes().decode())
         if not isinstance(meta, dict) or meta.pop("format", None) != BEFORE:
             raise ValueError(f"it is of another format than {BEFORE} and {FIT.format}, which this version reads")
@@ -377,6 +372,6 @@ def fault_of_meta(meta: object) -> str | None:
         return f"its entry `{lacking[0]}` is lacking"
     checks = needed | MORE
     if strange := [name for name in meta if name not in checks]:
-        return f"its entry {strange[0][:SHOWN]!r} is none of a fit's"
+        return f"its entry {strange[0][:LONGEST_SHOWN]!r} is none of a fit's"
     wrong = [name for name, check in checks.items() if name in meta and not check(meta[name])]
-    return f"its entry `{wrong[0]}` is {str(meta[wrong[0]])[:SHOWN]!r}, which no fit has there" if wrong else None
+    return f"its entry `{wrong[0]}` is {str(meta[wrong[0]])[:LONGEST_SHOWN]!r}, which no fit has there" if wrong else None

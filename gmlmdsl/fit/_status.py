@@ -11,20 +11,14 @@ import scipy  # its modules load at first use
 from .._diagnostics import counted
 from ..evaluate import Colouring, Missing, Objective, entry_names, is_reducible, revealed_cells
 from ..graph import FactorGraph
-from ._existence import PART, Recession, find_recession, moves
+from ._existence import Recession, find_recession, moves
 from ._inference import Curvature
 from ._kinks import at_kinks
 from ._optimise import Outcome
+from .limits import DECIDING_PRIOR, DIRECTION_PART, NEAR_BOUND, SHARE_ROUNDING, STOCHASTIC_TOLERANCE, SUSPECT_CURVATURE, SUSPECT_PRIOR
 
 Array = np.ndarray
-# share of the largest eigenvalue, here or at the start, below which the data may separate
-SUSPECT = 1e-3
-SHARE = 0.5  # share of the curvature in some direction; a prior that supplies more decides
-NEAR = 1e-3  # the largest gradient entry per row at which steps of a stochastic minimiser may end
-ALL = 1e-6  # a share that exceeds 1 by less is a rounding error
-SUSPECT_SHARE = 0.02  # if a prior supplies more, the data alone may have no estimate
-# the slug, and the distance from a bound below which a parameter counts as at the bound
-AT_BOUND, NEAREST = "at-bound", 1e-6
+AT_BOUND = "at-bound"
 
 
 @dataclass(frozen=True)
@@ -190,8 +184,8 @@ def _is_suspect(curve: Curvature, first: Curvature | None) -> bool:
     """
     if not curve.hessian.size:
         return False
-    least = SUSPECT * max(curve.largest, 0.0 if first is None else first.largest)
-    return not curve.exceeds(least) or not curve.exceeds(0.0, SUSPECT_SHARE)
+    least = SUSPECT_CURVATURE * max(curve.largest, 0.0 if first is None else first.largest)
+    return not curve.exceeds(least) or not curve.exceeds(0.0, SUSPECT_PRIOR)
 
 
 def _shares(curve: Curvature) -> tuple[Array, Array]:
@@ -208,7 +202,7 @@ def _shares(curve: Curvature) -> tuple[Array, Array]:
 
 def _parts(directions: Array) -> Array:
     """Return the entries that have a part in some direction."""
-    return (np.abs(directions) > PART).any(axis=1) if directions.shape[1] else np.zeros(len(directions), bool)  # pyright: ignore[reportReturnType]
+    return (np.abs(directions) > DIRECTION_PART).any(axis=1) if directions.shape[1] else np.zeros(len(directions), bool)  # pyright: ignore[reportReturnType]
 
 
 def _signs(direction: Array) -> Array:
@@ -224,14 +218,14 @@ def sparse_directions(span: Array) -> Array:
         return span.T
     order = scipy.linalg.qr(span.T, pivoting=True, mode="economic")[2]  # pyright: ignore[reportGeneralTypeIssues]
     reduced = np.linalg.solve(span[order[: span.shape[1]]].T, span.T)
-    reduced = np.where(np.abs(reduced) > PART, reduced, 0.0)
+    reduced = np.where(np.abs(reduced) > DIRECTION_PART, reduced, 0.0)
     largest = np.take_along_axis(reduced, np.abs(reduced).argmax(axis=1)[:, None], axis=1)
     return reduced / largest
 
 
 def in_words(direction: Array, names: list[str], most: int = 4) -> str:
     """Return the largest parts of a direction as text: ``h[0]` - 0.5 `h[1]``."""
-    order = [i for i in np.argsort(-np.abs(direction), kind="stable") if abs(direction[i]) > PART]
+    order = [i for i in np.argsort(-np.abs(direction), kind="stable") if abs(direction[i]) > DIRECTION_PART]
     words = ""
     for i in order[:most]:
         size, sign = abs(direction[i]), "-" if direction[i] < 0 else "+"
@@ -309,15 +303,19 @@ def _prior_decides(open_: Recession, curve: Curvature | None, kinks: Array, name
     if curve is None:
         return []
     rest = curve.without(np.concatenate([open_.span, np.eye(len(kinks))[:, kinks]], axis=1))
-    if not rest.hessian.size or rest.exceeds(0.0, SHARE):
+    if not rest.hessian.size or rest.exceeds(0.0, DECIDING_PRIOR):
         return []
     shares, directions = _shares(rest)
-    count = int((shares > SHARE).sum())
+    count = int((shares > DECIDING_PRIOR).sum())
     if not count:
         return []
     worst = directions[:, -1] / np.abs(directions[:, -1]).max()
-    more = f", and more than {SHARE:.0%} in {count - 1} other direction{'s' * (count > 2)}" if count > 1 else ""
-    part = f"{shares[-1]:.0%} of the curvature" if shares[-1] <= 1 + ALL else "all of the curvature, and more than the data take away,"
+    more = f", and more than {DECIDING_PRIOR:.0%} in {count - 1} other direction{'s' * (count > 2)}" if count > 1 else ""
+    part = (
+        f"{shares[-1]:.0%} of the curvature"
+        if shares[-1] <= 1 + SHARE_ROUNDING
+        else "all of the curvature, and more than the data take away,"
+    )
     message = f"The prior gives {part} along {in_words(worst, names)}{more}: the data say little there"
     return [Finding("prior-decides", message, remedy)]
 
@@ -342,9 +340,9 @@ def _directions_in_words(directions: Array, names: list[str], most: int = 3) -> 
 
 
 def _beyond(span: Array, less: Array) -> Array:
-    """Return an orthonormal basis of the part of a space that is orthogonal to another within it."""
+    """Return an orthonormal basis of the part of a space orthogonal to another within it."""
     left, size, _ = np.linalg.svd(span - less @ (less.T @ span), full_matrices=False)
-    return left[:, size > PART]
+    return left[:, size > DIRECTION_PART]
 
 
 def _saddle(falling: Array, names: list[str]) -> Finding:
@@ -395,7 +393,7 @@ def _at_bounds(host: FactorGraph, params: dict[str, jax.Array]) -> list[Finding]
         value = np.asarray(params[p.name])
         low = value.min(initial=np.inf) if p.kind == "simplex" else np.min(value - p.lower, initial=np.inf)
         high = np.inf if p.kind == "simplex" else np.min(p.upper - value, initial=np.inf)
-        if min(low, high) < NEAREST:
+        if min(low, high) < NEAR_BOUND:
             message = f"`{p.name}` has run to the edge of its range"
             out.append(Finding(AT_BOUND, message, "Its standard errors mean nothing there; a prior keeps it inside"))
     return out
@@ -412,7 +410,7 @@ def stopped(outcome: Outcome, missing: Missing | None) -> list[Finding]:
         )
         remedy = "Raise `rounds` of the method, or give the parameters a prior" if missing.latents else ""
         return [Finding("imputation", message, remedy or "Drop the rows with the most missing cells, or give the parameters a prior")]
-    if outcome.reason == "steps" and not outcome.gradient <= NEAR:
+    if outcome.reason == "steps" and not outcome.gradient <= STOCHASTIC_TOLERANCE:
         message = f"The minimiser stopped after {counted(outcome.steps, 'step')} with a gradient of {outcome.gradient:.2g} per row"
         return [Finding("not-converged", message, "Raise `max_steps`, or rescale the parameters")]
     if outcome.reason == "stalled" and not outcome.gradient <= 1e-5:

@@ -14,16 +14,10 @@ import optax
 
 from .._diagnostics import fail, with_whole_numbers
 from .._types import JsonObject
+from .limits import LAST_RATE, MOST_PEAK, MOST_TRAINING_STEPS, PUBLISHED_PEAK, PUBLISHED_STEPS, WARMUP_DIVISOR
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
-
-# Li et al. 2024, Appendix L: 500,000 steps, of which a fiftieth warm up, with a learning rate of
-# 0.003 that falls to 1e-5
-PUBLISHED_STEPS, WARM, PUBLISHED_PEAK, END = 500_000, 50, 0.003, 1e-5
-# The peak for fewer steps. AdaFactor's steps are relative to the size of the weights, so this is 3
-# %.
-MOST_PEAK = 0.03
 
 
 @dataclass(frozen=True)
@@ -127,7 +121,27 @@ def save_points(t: Training) -> int:
 
 
 WHOLE = {"steps": 1, "batch_size": 1, "accumulate": 1, "evaluate_every": 1, "save_every": 1, "patience": 1, "warmup": 0, "average_last": 1}
-MOST = 2**31 - 1  # steps are counted in 32 bits, also by schedules of optax
+
+
+def _is_share(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and 0 <= value < 1)
+
+
+def _is_penalty(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+# By option, whether a value is valid, and how valid values are described.
+SINGLE: dict[str, tuple[Callable[[object], bool], str]] = {
+    "label_smoothing": (_is_share, "a number from 0 to below 1"),
+    "ema": (_is_share, "a number from 0 to below 1"),
+    "learning_rate": (lambda v: v is None or (isinstance(v, int | float) and v > 0), "above 0"),
+    "precision": (lambda v: v in ("float32", "bfloat16"), '"float32" or "bfloat16"'),
+    "loss": (lambda v: v in ("cross_entropy", "squared"), '"cross_entropy" or "squared"'),
+    "l2": (_is_penalty, "a number of at least 0"),
+    "callback": (lambda v: v is None or callable(v), "a function of one line of the log"),
+    "regulariser": (lambda v: v is None or callable(v), "a function of (network, batch)"),
+}
 
 
 def verified_training(t: Training) -> Training:
@@ -138,37 +152,21 @@ def verified_training(t: Training) -> Training:
     """
     t = with_whole_numbers(t, WHOLE, "E704", "Training: ")
     for name in WHOLE:
-        if (getattr(t, name) or 0) > MOST:
-            raise fail("E704", f"Training: {name} must be at most {MOST:,}")
-    for name, low, high in (("label_smoothing", 0, 1), ("ema", 0, 1)):
+        if (getattr(t, name) or 0) > MOST_TRAINING_STEPS:
+            raise fail("E704", f"Training: {name} must be at most {MOST_TRAINING_STEPS:,}")
+    for name, (is_valid, words) in SINGLE.items():
         value = getattr(t, name)
-        if value is not None and not (isinstance(value, int | float) and low <= value < high):
-            raise fail("E704", f"Training: {name} must be a number from {low} to below {high}, got {value!r}")
+        if not is_valid(value):
+            raise fail("E704", f"Training: {name} must be {words}, got {value!r:.60}")
     if t.accumulate > t.steps:
         raise fail("E704", f"Training: accumulate={t.accumulate} batches make one update, and there are steps={t.steps}")
-    if t.learning_rate is not None and (not isinstance(t.learning_rate, int | float) or not t.learning_rate > 0):
-        raise fail("E704", f"Training: learning_rate must be above 0, got {t.learning_rate!r}")
-    if t.precision not in ("float32", "bfloat16"):
-        raise fail("E704", f'Training: precision must be "float32" or "bfloat16", got {t.precision!r}')
     if t.validation is not None and (not isinstance(t.validation, Mapping) or not {"x"} <= set(t.validation) <= {"x", "given", "masks"}):
         raise fail("E704", "Training: validation must be a dict of `x`, `given` if the model has given variables, and perhaps `masks`")
     masks = () if t.validation is None else t.validation.get("masks", ())
     if not isinstance(masks, list | tuple) or not all(isinstance(m, str) for m in masks):
         raise fail("E704", f"Training: validation's `masks` must be a list of names of masks, got {masks!r:.60}")
-    _verify_loss(t)
     _verify_together(t)
     return t
-
-
-def _verify_loss(t: Training) -> None:
-    if t.loss not in ("cross_entropy", "squared"):
-        raise fail("E704", f'Training: loss must be "cross_entropy" or "squared", got {t.loss!r}')
-    if isinstance(t.l2, bool) or not isinstance(t.l2, int | float) or not 0 <= t.l2 < float("inf"):
-        raise fail("E704", f"Training: l2 must be a number of at least 0, got {t.l2!r}")
-    if t.callback is not None and not callable(t.callback):
-        raise fail("E704", f"Training: callback must be a function of one line of the log, got {t.callback!r:.60}")
-    if t.regulariser is not None and not callable(t.regulariser):
-        raise fail("E704", f"Training: regulariser must be a function of (network, batch), got {t.regulariser!r:.60}")
 
 
 def _verify_together(t: Training) -> None:
@@ -234,14 +232,14 @@ def default_optimizer(t: Training) -> optax.GradientTransformation:
 def learning_rate_at(t: Training, step: int) -> float:
     """Return the learning rate of the default optimiser at a step, counted from 0."""
     peak, warm, updates = _default_schedule(t)
-    rate = optax.warmup_cosine_decay_schedule(0.0, peak, warm, updates, END)(step // t.accumulate)
+    rate = optax.warmup_cosine_decay_schedule(0.0, peak, warm, updates, LAST_RATE)(step // t.accumulate)
     return float(rate)  # pyright: ignore[reportArgumentType]
 
 
 def _default_schedule(t: Training) -> tuple[float, int, int]:
     """Return the peak of the learning rate, the updates of warm-up, and all updates."""
     updates = t.steps // t.accumulate
-    warm = max(1, updates // WARM) if t.warmup is None else t.warmup // t.accumulate
+    warm = max(1, updates // WARMUP_DIVISOR) if t.warmup is None else t.warmup // t.accumulate
     return default_peak(updates) if t.learning_rate is None else t.learning_rate, warm, max(updates, warm + 1)
 
 
@@ -258,7 +256,7 @@ def default_peak(updates: int) -> float:
 @cache
 def _adafactor(peak: float, warm: int, updates: int) -> optax.GradientTransformation:
     """Return the same object for the same numbers, so that fits share compiled programs."""
-    return optax.adafactor(optax.warmup_cosine_decay_schedule(0.0, peak, warm, updates, END))
+    return optax.adafactor(optax.warmup_cosine_decay_schedule(0.0, peak, warm, updates, LAST_RATE))
 
 
 @cache

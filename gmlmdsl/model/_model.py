@@ -83,7 +83,8 @@ class Model(ABC):
 
         found: dict[str, AbstractMask] = {}
         for name in self.masks:
-            with suppress(GmlmError):  # A mask without a loss, or one whose weights need data, is left out.
+            # A mask without a loss, or one whose weights need data, is left out.
+            with suppress(GmlmError):
                 found[name] = self.mask(name)[1]
         return model_html(repr(self), self.lowered, found)
 
@@ -209,8 +210,8 @@ class Model(ABC):
     def mock(self, rows: int = 100, *, seed: int = 0) -> dict[str, Any]:
         """Draw data of the declared types, to try a fit before the data exist.
 
-        The value of each cell is uniform, and no factor has an effect on it. If the program excludes
-        some of these rows, copies of a few possible rows replace them. Given variables are uniform,
+        The value of each cell is uniform, and no factor has an effect on it. If the program
+        excludes some of these rows, copies of a few possible rows replace them. Given variables are uniform,
         real ones standard normal, and positive ones log-normal.
 
         Args:

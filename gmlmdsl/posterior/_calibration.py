@@ -28,9 +28,9 @@ from ..assess import NO_MINIMUM, How, simulated_errors
 from ..derive import float_type, on_device
 from ..evaluate import tangent
 from ..fit import (
-    ALIKE,
     AT_BOUND,
-    FEWEST,
+    EQUAL_GRADIENTS,
+    FEWEST_ROWS,
     MOST_INFERRED,
     TOO_FEW,
     Estimate,
@@ -102,7 +102,7 @@ def calibrate(source: Source) -> Calibration:
             `fit_model` and `simulated_errors`.
     """
     evidence = _without_priors(source)
-    if source.how is None and scored_rows(evidence) < FEWEST:
+    if source.how is None and scored_rows(evidence) < FEWEST_ROWS:
         raise _no_calibration(f"there is {scored_rows(evidence):.3g} effective row, which does not tell how far rows differ", RIGHT)
     estimate = fit_model(evidence.lowered, evidence.mask, evidence.codes, dataclasses.replace(evidence.options, progress=False))
     _verify_minimiser(estimate)
@@ -183,7 +183,7 @@ def _adjustment(laplace: Array, sandwich: Array, basis: Array) -> Array | None:
     values, vectors = values[seen], vectors[:, seen]
     root, back = vectors * np.sqrt(values), (vectors / np.sqrt(values)).T
     ratios, turned = np.linalg.eigh(back @ spread @ back.T)
-    if ratios.size and ratios.min() <= ALIKE * max(1.0, ratios.max()):
+    if ratios.size and ratios.min() <= EQUAL_GRADIENTS * max(1.0, ratios.max()):
         return None
     return np.eye(basis.shape[1]) - vectors @ vectors.T + root @ (turned / np.sqrt(ratios)) @ turned.T @ back
 

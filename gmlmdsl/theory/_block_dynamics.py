@@ -9,18 +9,25 @@ configurations that agree outside K, and s_K(x) = sqrt(p(K | x) p(x_K | x_-K, K)
 symmetric and positive semidefinite, and does not underflow.
 
 Reference: Li et al. 2024, Definitions 4, 6 and 8, Proposition 1.
+
+The gap is computed to its leading digits, however small. Eigenvalues next to 1 are accurate to 16
+decimals only, but their vectors f are more accurate. A small gap is therefore recomputed from the
+vectors. It is the smallest E(f, f) / Var(f) over their span, with E(f, f) = E_{x, K} Var(f | x_-K,
+K). This is a sum of squares, which loses no digit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
 
 from .. import derive
 from .._diagnostics import Span, fail
@@ -30,17 +37,28 @@ from ..derive import bounded_jit
 from ..evaluate import verify_latents
 from ..masks import AbstractMask
 from ._configurations import BY_SAMPLING, Configurations, configurations, verify_model
+from .limits import (
+    CHANCES_AT_ONCE,
+    DISTINCT_GAP,
+    EIGENVALUE_TOLERANCE,
+    FEWEST_PRODUCTS,
+    FIRST_VECTORS,
+    LEAST_FORM,
+    LEAST_ROOT,
+    MOST_APPLIED,
+    MOST_BLOCKS,
+    MOST_CACHED,
+    MOST_DENSE,
+    MOST_REPEATED,
+    MOST_SUPERSET_SUMS,
+    SMALL_GAP,
+)
 
 if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-MOST_BLOCKS = 1 << 16
-MOST_WORK = 2.0**33  # limit on configurations times blocks in one application
-MOST_REPEATED = 2.0**35  # limit on configurations times blocks times functions
-MOST_KEPT = 1 << 27  # limit on the entries of cached conditionals
-MOST_LISTED = 1 << 22  # limit on sets of cells times configurations for sums over supersets
-CHANCES_AT_ONCE = 1 << 24  # entries of p(K | x) that are computed at once
+CUT = "a bound"
 
 
 @dataclass(frozen=True)
@@ -82,7 +100,7 @@ class BlockDynamics:
         self.stay = np.maximum(0.0, 1 - np.broadcast_to(total, space.sizes))
         self.stay[self.stay < 1e-14] = 0.0
         self._kept: list[Array | None] = [None] * len(blocks)
-        self._room = MOST_KEPT // max(space.count, 1)
+        self._room = MOST_CACHED // max(space.count, 1)
 
     def conditional(self, k: int) -> Array:
         """Return p(x_K | x_-K, K) of block number k.
@@ -132,7 +150,7 @@ class BlockDynamics:
         """Return P as a matrix over the support, or sqrt(p) P 1/sqrt(p) if `symmetric`."""
         n, count = len(self.space.sizes), self.space.count
         inside = self.space.support
-        if not symmetric and not any(np.ndim(c) for c in self.chances) and count * 2.0**n <= MOST_LISTED:
+        if not symmetric and not any(np.ndim(c) for c in self.chances) and count * 2.0**n <= MOST_SUPERSET_SUMS:
             matrix = self._by_difference()
             return matrix if len(inside) == count else matrix[np.ix_(inside, inside)]
         matrix = np.diag(self.stay.ravel())
@@ -220,12 +238,12 @@ def block_dynamics(space: Configurations, mask: AbstractMask, what: str) -> Bloc
         blocks, probabilities = mask.enumerate_blocks()
         keep = (blocks < host.n_cells).any(axis=1)
         blocks = blocks[keep]
-        if len(blocks) * float(space.count) > MOST_WORK:
+        if len(blocks) * float(space.count) > MOST_APPLIED:
             message = (
                 f"{what}: {len(blocks):,} blocks on {space.count:,} configurations, {len(blocks) * float(space.count):.3g} entries a step"
             )
             help = f"take fewer cells or blocks, or {BY_SAMPLING}"
-            raise fail("E601", f"{message}, more than the limit of {MOST_WORK:.3g}", mask.span, help=help)
+            raise fail("E601", f"{message}, more than the limit of {MOST_APPLIED:.3g}", mask.span, help=help)
         if probabilities is not None:
             chances: Sequence[Array] = list(probabilities[keep])
         else:
@@ -249,9 +267,9 @@ def verify_work(dynamics: BlockDynamics, functions: float, what: str) -> None:
 
 def _chances(space: Configurations, mask: AbstractMask, blocks: Array) -> list[Array]:
     """Return p(K | x) of every block, as tensors."""
-    if len(blocks) * space.count > MOST_KEPT:
+    if len(blocks) * space.count > MOST_CACHED:
         raise fail(
-            "E601", f"p(K | x) of {len(blocks):,} blocks at {space.count:,} configurations is more than {MOST_KEPT:,} numbers", mask.span
+            "E601", f"p(K | x) of {len(blocks):,} blocks at {space.count:,} configurations is more than {MOST_CACHED:,} numbers", mask.span
         )
     law, codes = derive.mask_law(mask), jnp.asarray(np.maximum(space.codes, 0))
     each = max(1, CHANCES_AT_ONCE // (space.count * max(1, len(space.cells))))
@@ -270,12 +288,7 @@ def _block_probabilities(law: derive.AbstractMaskLaw, params: Mapping[str, jax.A
 
 def _too_many(count: float, what: str, span: Span) -> Exception:
     message = f"{what} sums over {count:.3g} blocks, more than the limit of {MOST_BLOCKS:,}"
-    return fail(
-        "E602",
-        message,
-        span,
-        help=f"take a mask with fewer blocks, or {BY_SAMPLING}",
-    )
+    return fail("E602", message, span, help=f"take a mask with fewer blocks, or {BY_SAMPLING}")
 
 
 def dynamics_of(model: JointModel, params: Params, mask: str | None, what: str, given: Given | None = None) -> tuple[str, BlockDynamics]:
@@ -299,3 +312,136 @@ def dynamics_of(model: JointModel, params: Params, mask: str | None, what: str, 
     verify_latents(model.graph, lowered, name, np.zeros((model.graph.n_cells, 0), np.int32), False)
     space = configurations(model, params, what, given=given)
     return name, block_dynamics(space, bound_mask(space.lowered, lowered), what)
+
+
+def reversible_gap(dynamics: BlockDynamics) -> tuple[float, str]:
+    """Return 1 - the second eigenvalue of block dynamics, and a note on it.
+
+    If the note begins with CUT, the number is only an upper bound.
+
+    Raises:
+        GmlmError: E601 for too much work, E714 if an iteration does not converge.
+    """
+    parts = dynamics.components()
+    if parts.max(initial=0):
+        return 0.0, f"no step joins the {parts.max() + 1} parts of the support"
+    if len(dynamics.space.support) < 2:
+        return 1.0, "the support is one configuration"
+    gap, _, note = slow_functions(dynamics)
+    return gap, note
+
+
+def gap_kind(note: str) -> Literal["exact", "upper bound"]:
+    """Return the kind of a gap of `reversible_gap`."""
+    return "upper bound" if note.startswith(CUT) else "exact"
+
+
+def constant_kind(note: str) -> Literal["exact", "lower bound"]:
+    """Return the kind of 1 / gap."""
+    return "lower bound" if note.startswith(CUT) else "exact"
+
+
+def slow_functions(dynamics: BlockDynamics) -> tuple[float, Array, str]:
+    """Return the gap of irreducible dynamics, slow functions of variance 1, and a note on the gap.
+
+    The functions have the shape (*sizes, functions), with the slowest first.
+    """
+    space = dynamics.space
+    root = np.sqrt(space.p).ravel()
+    root /= np.linalg.norm(root)
+    second, last, vectors = _dense_vectors(dynamics) if len(space.support) <= MOST_DENSE else _iterated_vectors(dynamics, root)
+    known = root[:, None] > LEAST_ROOT
+    f = np.where(known, vectors / np.where(known, root[:, None], 1.0), 0.0).reshape(*space.sizes, -1)
+    if 1 - second > SMALL_GAP:
+        return float(min(1.0, 1 - second)), _of_variance_one(space.p, f), ""
+    # A step keeps slow functions, and smooths rounding errors where p is small.
+    flat = _of_variance_one(space.p, dynamics.apply(f)).reshape(space.count, -1)
+    form = dirichlet_matrix(dynamics, flat.reshape(*space.sizes, -1))
+    note = f"{CUT}: more slow modes lie together than were told apart" if 1 - last < DISTINCT_GAP else ""
+    if np.diag(form).min() < LEAST_FORM:
+        return LEAST_FORM, flat.reshape(*space.sizes, -1), f"{CUT}: the chain is slower than float64 can say"
+    scale = 1 / np.sqrt(np.diag(form))  # so that small entries keep their digits
+    times, chosen = scipy.linalg.eigh(np.diag(scale**2), scale[:, None] * form * scale)
+    order = np.argsort(-times, kind="stable")
+    return float(1 / times[order[0]]), (flat @ (scale[:, None] * chosen)[:, order]).reshape(*space.sizes, -1), note
+
+
+def _of_variance_one(p: Array, f: Array) -> Array:
+    """Return uncorrelated functions of mean 0 and variance 1 with the same span.
+
+    Functions are on the last axis.
+    """
+    weight = p[..., None]
+    flat = (f - (weight * f).sum(axis=tuple(range(p.ndim)))).reshape(p.size, -1)
+    size, turn = np.linalg.eigh(flat.T @ (weight.reshape(-1, 1) * flat))
+    # one vector is redundant if the constant function was mixed with the others
+    keep = size > 1e-6 * size.max()
+    return (flat @ (turn[:, keep] / np.sqrt(size[keep]))[:, ::-1]).reshape(*p.shape, -1)
+
+
+def dirichlet_matrix(dynamics: BlockDynamics, f: Array) -> Array:
+    """Return E(f_i, f_j) of functions on the last axis, as sums of squares."""
+    form = np.zeros((f.shape[-1], f.shape[-1]))
+    for block in dynamics:
+        apart = (f - block.mean(f)).reshape(-1, f.shape[-1])
+        weight = np.broadcast_to(dynamics.space.p * block.chance, dynamics.space.sizes).reshape(-1, 1)
+        form += apart.T @ (weight * apart)
+    return form
+
+
+def _dense_vectors(dynamics: BlockDynamics) -> tuple[float, float, Array]:
+    """Return the second and the last eigenvalue of sqrt(p) P 1/sqrt(p), and their eigenvectors.
+
+    The last eigenvalue is the one that is clearly separate from 1. The eigenvectors are all those
+    up to it, with the constant's too. Vectors whose eigenvalues agree to rounding are mixed with
+    one another, so that either all of them or none are needed.
+    """
+    space, size = dynamics.space, len(dynamics.space.support)
+    matrix, count = dynamics.dense(symmetric=True), FIRST_VECTORS
+    while True:
+        first = max(0, size - 1 - count)
+        values, found = scipy.linalg.eigh(matrix, subset_by_index=[first, size - 1])
+        if first == 0 or 1 - values[0] >= DISTINCT_GAP:
+            break
+        count = 4 * count
+    out = np.zeros((space.count, found.shape[1]))
+    out[space.support] = found
+    return float(values[-2]), -1.0 if first == 0 else float(values[0]), out
+
+
+def _iterated_vectors(dynamics: BlockDynamics, root: Array) -> tuple[float, float, Array]:
+    """Return the results of `_dense_vectors` without the constant's eigenvector, by Lanczos."""
+    space = dynamics.space
+    verify_work(dynamics, FEWEST_PRODUCTS, "the spectral gap")
+    alive = (space.log_p > -np.inf).ravel()
+
+    def product(f: Array) -> Array:
+        f = np.where(alive, f.ravel(), 0.0)
+        f = f - root * (root @ f)
+        out = dynamics.symmetric(f.reshape(space.sizes)).ravel()
+        return np.where(alive, out - root * (root @ out), 0.0)
+
+    values, vectors = iterate(product, space.count, scipy.sparse.linalg.eigsh, "LA", FIRST_VECTORS)
+    return float(values.max()), float(values.min()), vectors
+
+
+def iterate(product: Callable[[Array], Array], size: int, solver: Callable[..., Any], which: str, count: int) -> tuple[Array, Array]:
+    """Return eigenvalues and vectors of an operator by Arnoldi or Lanczos iteration.
+
+    Args:
+        product: the operator.
+        size: the size of its vectors.
+        solver: `eigs` or `eigsh` of SciPy.
+        which: the eigenvalues, as SciPy names them.
+        count: the number of eigenvalues.
+
+    Raises:
+        GmlmError: E714 if they do not converge.
+    """
+    operator = scipy.sparse.linalg.LinearOperator((size, size), matvec=product, dtype=np.float64)  # pyright: ignore[reportCallIssue]
+    start = np.random.default_rng(0).normal(size=size)
+    try:
+        return solver(operator, k=count, which=which, tol=EIGENVALUE_TOLERANCE, v0=start, ncv=40, maxiter=2000)
+    except scipy.sparse.linalg.ArpackNoConvergence:
+        message = "the eigenvalues of this chain do not settle in 2000 restarts: several lie together at its gap"
+        raise fail("E714", message, help="take a smaller model, or bound the gap by sampling: `spectral_gap(.., draws=)`") from None

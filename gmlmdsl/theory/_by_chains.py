@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.stats
 
-from .._diagnostics import fail
+from .._diagnostics import fail, whole_number
 from .._types import Given
 from ..data import MOST_SEED, encode, generator, verified_seed
 from ..graph import verify_is_model
@@ -19,6 +19,7 @@ from ..plan import verify_held
 from ..program import ir
 from ..sample import SamplingWarning
 from ._quantity import Quantity
+from .limits import DISAGREEMENT, GAP_CHAINS, MOST_STATISTICS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from ..model import Model, Params
 
 Array = np.ndarray
-CHAINS = 16
-MOST_STATISTICS = 4096
-DISAGREE = 0.01  # p-value below which two samplers are reported to disagree
 # Level of the autocorrelation at whose lag the gap is estimated. Lower autocorrelations are mostly
 # noise.
 LEVEL = float(np.exp(-1))
@@ -48,21 +46,20 @@ def chain_codes(model: Model, params: Params, sampler: str | None, draws: int, s
     Returns:
         The name, and codes of shape (chains, draws, cells).
     """
-    if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 100:
-        raise fail("E507", f"draws must be a whole number of at least 100, got {draws!r}")
+    draws = whole_number("draws", draws, 100)
     host = model.graph
     functions = min(MOST_STATISTICS, int(host.sizes.sum()) + len(host.interacting_pairs))
-    verify_held(CHAINS * int(draws) * (5 * functions + 4 * host.n_cells), f"{draws:,} draws of {CHAINS} chains", "fewer `draws=`")
+    verify_held(GAP_CHAINS * draws * (5 * functions + 4 * host.n_cells), f"{draws:,} draws of {GAP_CHAINS} chains", "fewer `draws=`")
     exact = sampler == "exact" and sampler not in model.samplers
     name = "exact" if exact else model.sampler(sampler)[0]
-    warmup = {} if exact else {"warmup": int(draws)}
+    warmup = {} if exact else {"warmup": draws}
     with warnings.catch_warnings():
         # slow chains are what this function measures
         warnings.simplefilter("ignore", SamplingWarning)
-        idata = model.sample(params, sampler=name, draws=int(draws), chains=CHAINS, seed=seed, given=given, progress=False, **warmup)
+        idata = model.sample(params, sampler=name, draws=draws, chains=GAP_CHAINS, seed=seed, given=given, progress=False, **warmup)
     held = {v.name: np.asarray(idata["posterior"][v.name]) for v in model.graph.variables}
     codes = encode(model.graph, {k: v.reshape(-1, *v.shape[2:]) for k, v in held.items()}).codes
-    return name, codes.T.reshape(CHAINS, int(draws), -1)
+    return name, codes.T.reshape(GAP_CHAINS, draws, -1)
 
 
 def gap_by_chains(model: Model, params: Params, sampler: str | None, draws: int, seed: int, given: Given | None) -> Quantity:
@@ -80,7 +77,7 @@ def gap_by_chains(model: Model, params: Params, sampler: str | None, draws: int,
         raise fail("E507", "independent draws are no chain: they have no gap", help="name a sampler of the program")
     name, codes = chain_codes(model, params, sampler, draws, seed, given)
     body = model.sampler(name)[1].body
-    half = CHAINS // 2
+    half = GAP_CHAINS // 2
     # shape (functions, chains, draws)
     functions = np.moveaxis(indicators(model, codes, pairs=False), 2, 0)
     functions = functions[functions.std(axis=(1, 2)) > 0]
@@ -208,7 +205,7 @@ class Agreement:
         ends = (f"{m:.4g} +- {e:.2g}" for m, e in zip(self.means[:, worst], self.errors[:, worst], strict=True))
         text = f"`{a}` beside `{b}`: {len(self.names):,} probabilities, {self.chains} chains of {self.draws:,} draws each. The largest"
         text += f" difference is in P({self.names[worst]}): {' and '.join(ends)}, z = {z:.3g}; p = {self.p_value:.2g} for all of them."
-        return f"{text} {'They disagree.' if self.p_value < DISAGREE else 'Nothing says that they disagree.'}"
+        return f"{text} {'They disagree.' if self.p_value < DISAGREEMENT else 'Nothing says that they disagree.'}"
 
 
 def sampler_agreement(
@@ -235,8 +232,8 @@ def sampler_agreement(
         raise fail("E507", f"sampler_agreement takes the names of two samplers, got {samplers!r}", help='`samplers=["gibbs", "exact"]`')
     found = [chain_codes(model, params, s, draws, _seed_of(seed, k), given) for k, s in enumerate(samplers)]
     by_chain = np.stack([indicators(model, codes, pairs=True).mean(axis=1, dtype=np.float64) for _, codes in found])
-    means, errors = by_chain.mean(axis=1), by_chain.std(axis=1, ddof=1) / np.sqrt(CHAINS)
-    return Agreement((found[0][0], found[1][0]), tuple(_names(model)), means, errors, CHAINS, int(draws))
+    means, errors = by_chain.mean(axis=1), by_chain.std(axis=1, ddof=1) / np.sqrt(GAP_CHAINS)
+    return Agreement((found[0][0], found[1][0]), tuple(_names(model)), means, errors, GAP_CHAINS, int(draws))
 
 
 def _names(model: Model) -> list[str]:

@@ -1,6 +1,8 @@
 """Markov chains of small models: matrices or operators, their distributions and components.
 
 A chain is a matrix if it is small enough to store densely, and an operator otherwise.
+
+Its stationary distribution is compared with p.
 """
 
 from __future__ import annotations
@@ -14,12 +16,13 @@ import jax
 import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components
+from scipy.special import rel_entr
 
 from .. import derive
 from .._diagnostics import fail
 from .._types import ArrayLike, Given
 from ..data import encode
-from ..derive.sampler_bias import stationary_law
+from ..derive import sampler_bias
 from ..graph.colours import colour
 from ..masks import lower_mask
 from ..plan import repeat_count, row_weights, sweep_blocks
@@ -27,12 +30,13 @@ from ..program import ir
 from ..read import verify_unmasked
 from ._block_dynamics import BlockDynamics, block_dynamics, dynamics_of
 from ._configurations import Configurations, configurations, verify_model
+from .limits import MOST_DENSE
 
 if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-MOST_DENSE = 2048  # limit on the configurations of a chain that is stored as a matrix
+Step = tuple[Callable[[Array], Array], Callable[[Array], Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +89,7 @@ class Chain:
         """The stationary distribution over the support; None if there are several."""
         if self.keeps:
             return self.target if self.is_irreducible else None
-        return stationary_law(self.matrix)
+        return sampler_bias.stationary_law(self.matrix)
 
     @property
     def target(self) -> Array:
@@ -172,9 +176,6 @@ def sampler_chain(name: str, space: Configurations, sampler: ir.Sampler, what: s
 
 def _never() -> Array:
     raise AssertionError("a large chain has no matrix")
-
-
-Step = tuple[Callable[[Array], Array], Callable[[Array], Array]]
 
 
 class _Steps:
@@ -308,3 +309,84 @@ def start_of(chain: Chain, start: ArrayLike | str, what: str) -> Array:
     if not law[space.support].any():
         raise fail("E512", f"{what}: the start has probability 0")
     return law[space.support]
+
+
+def stationary_law(
+    model: JointModel, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Given | None = None
+) -> Array:
+    """Return the distribution pi with pi P = pi of a chain, exactly.
+
+    Args:
+        model: the model; a sampler's state includes the latents.
+        params: parameters.
+        sampler: the sampler's name: one run of its body is one step.
+        mask: in place of a sampler, the block dynamics of this mask, with latents summed out.
+        given: one row of data of given variables.
+
+    Returns:
+        Array of shape (configurations,), with the first position slowest.
+
+    Raises:
+        GmlmError: E601 if the enumeration is too large, E713 if the chain converges to no single
+            distribution.
+    """
+    chain = chain_of(model, params, sampler, mask, "the stationary distribution", given)
+    out = np.zeros(chain.space.count)
+    out[chain.space.support] = _settled(chain)
+    return out
+
+
+def _settled(chain: Chain) -> Array:
+    law = chain.law
+    if law is None:
+        parts = int(chain.joined().max()) + 1
+        message = f"the chain of {chain.name} falls into parts, {parts} of them: its long run depends on the start"
+        raise fail("E713", message, help="a block that joins them is missing; `mixing_time` and `spectral_gap` say inf and 0")
+    return law
+
+
+@dataclass(frozen=True)
+class Bias:
+    """The distance of the stationary distribution pi of a chain from p.
+
+    Attributes:
+        total_variation: max over sets A of |pi(A) - p(A)|.
+        kl: KL(pi, p) in nats.
+        reverse_kl: KL(p, pi) in nats; inf if pi is 0 at a configuration that p allows.
+        name: the name of the chain.
+    """
+
+    total_variation: float
+    kl: float
+    reverse_kl: float
+    name: str
+
+    def __repr__(self) -> str:
+        return f"{self.name} beside p: TV {self.total_variation:.6g}, KL(pi, p) {self.kl:.6g}, KL(p, pi) {self.reverse_kl:.6g} nats"
+
+
+def stationary_bias(
+    model: JointModel, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Given | None = None
+) -> Bias:
+    """Return the distance of the stationary distribution of a chain from p, exactly.
+
+    It is 0 up to rounding, except for updates drawn `independently`.
+
+    Args:
+        model: the model; a sampler's state includes the latents.
+        params: parameters.
+        sampler: the sampler's name: one run of its body is one step.
+        mask: in place of a sampler, the block dynamics of this mask.
+        given: one row of data of given variables.
+
+    Raises:
+        GmlmError: E601 if the enumeration is too large, E713 if the chain converges to no single
+            distribution.
+
+    Reference: Li et al. 2024, Definition 11. For pairwise models the independent update of all
+    cells is reversible. For Ising models its distribution is proportional to exp(h.x) prod_i 2
+    cosh(h_i + sum_j J_ij x_j).
+    """
+    chain = chain_of(model, params, sampler, mask, "the bias of a sampler", given)
+    law, p = np.maximum(_settled(chain), 0.0), chain.target
+    return Bias(float(0.5 * np.abs(law - p).sum()), float(rel_entr(law, p).sum()), float(rel_entr(p, law).sum()), chain.name)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import GmlmError, fail
+from .._diagnostics import GmlmError, fail, listed
 from .._types import Given
 from ..data import bound_mask, verified_seed
 from ..derive import bounded_jit
@@ -23,14 +23,26 @@ from ..graph import Lowered, joint_count
 from ..masks import AbstractMask
 from ..model import Fit
 from ..program import ir
-from ._block_dynamics import BlockDynamics, block_dynamics
-from ._chains import MOST_DENSE
-from ._configurations import MOST_STATES, Configurations, configurations, verify_count
+from ._block_dynamics import BlockDynamics, block_dynamics, constant_kind, reversible_gap
+from ._configurations import Configurations, configurations, verify_count
 from ._estimation import Information, information_matrices, verify_interior
-from ._mask_report import MaskReport, recommendation
-from ._monte_carlo import LEAST_DRAWS, DrawnRows, SampledInformation, draw_rows, objective_over, row_scores, sampled_information
+from ._monte_carlo import DrawnRows, SampledInformation, draw_rows, objective_over, row_scores, sampled_information
 from ._quantity import Quantity
-from ._reversible import PRODUCTS, constant_kind, reversible_gap
+from .limits import (
+    CLOSE_VARIANCES,
+    COMPARED_DRAWS,
+    DRAWS_PER_PARAMETER,
+    FEWEST_PRODUCTS,
+    LEAST_SECONDS,
+    MOST_DENSE,
+    MOST_STATES,
+    MOST_UNASKED,
+    PRINTED_WIDTH,
+    TIMED_CHAINS,
+    TIMED_REPEATS,
+    TIMED_ROWS,
+    TIMED_STEPS,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,12 +51,6 @@ if TYPE_CHECKING:
     from ..model import Model, Params
 
 Array = np.ndarray
-DRAWS = 4000
-ROWS = 1000
-# Limit on configurations times blocks times functions, above which estimates are made by default.
-# The limit takes about a minute.
-MOST_UNASKED = 2.0**33
-WIDTH = 110
 COLUMNS = {
     "mask": "",
     "blocks": "masks that it may draw",
@@ -56,10 +62,123 @@ COLUMNS = {
     "us/step": "microseconds of a step of one chain, of 64 side by side, measured here",
     "per second": "efficiency per second of a default fit: 1 / (variance * time of a gradient), the best is 1",
 }
-CHAINS = 64
-STEPS = 16  # steps between readings of the clock
-REPEATS = 7
-LEAST = 0.02  # shortest duration of one repeat, in seconds
+
+
+@dataclass(frozen=True)
+class MaskReport:
+    """The properties of one mask.
+
+    Attributes:
+        name: the name of the mask.
+        blocks: the number of its blocks.
+        mean_size: the mean block size E|K|.
+        variance_one: tr G / tr I^-1, a ratio of sums over parameters. G is the covariance with one
+            mask drawn for each row, and I^-1 is that of maximum likelihood.
+        variance_all: the same ratio if each row's loss averages over every mask.
+        worst_one: the largest ratio over all directions of the parameters, with one mask for each
+            row. In an estimate it is the ratio of one slow direction.
+        poincare: the Poincare constant of the mask's block dynamics.
+        gradient: milliseconds of a gradient over 1000 rows.
+        step: microseconds of one step of one chain, of 64 chains in parallel.
+        unseen: parameters with a component on which the loss does not depend.
+        averages: whether `fit` averages over all masks by default; otherwise it draws one for each
+            row.
+    """
+
+    name: str
+    blocks: float
+    mean_size: float
+    variance_one: Quantity
+    variance_all: Quantity
+    worst_one: Quantity
+    poincare: Quantity
+    gradient: Quantity | None
+    step: Quantity | None
+    unseen: tuple[str, ...]
+    averages: bool
+
+    @property
+    def variance(self) -> float:
+        """The variance under the default options of `fit`."""
+        return float(self.variance_all if self.averages else self.variance_one)
+
+    @property
+    def per_second(self) -> float:
+        """Relative efficiency per time of a gradient; nan if costs were not measured.
+
+        It has no unit.
+        """
+        return float("nan") if self.gradient is None else 1 / (self.variance * float(self.gradient))
+
+
+def recommendation(reports: Sequence[MaskReport]) -> str:
+    """Return the recommendation, a line for each use."""
+    useful = [r for r in reports if np.isfinite(r.variance)]
+    none = "None of these masks determines all parameters: add blocks that reach the cells of their factors."
+    fits = [_for_fit(useful), _for_one_mask(useful)] if useful else [none]
+    return "\n".join(t for t in (*map(_blind, reports), *fits, _for_sampling(reports)) if t)
+
+
+def _blind(r: MaskReport) -> str:
+    if not r.unseen:
+        return ""
+    return f"`{r.name}` cannot fit {listed(list(r.unseen[:3]))}{' and others' * (len(r.unseen) > 3)}: it does not see all of them."
+
+
+def _regime(r: MaskReport) -> str:
+    return "averaged over all its masks" if r.averages else "one mask drawn for each row, for it has more than 4096"
+
+
+def _for_fit(useful: Sequence[MaskReport]) -> str:
+    least = min(r.variance for r in useful)
+    close = [r for r in useful if r.variance <= CLOSE_VARIANCES * least]
+    timed = [r for r in useful if np.isfinite(r.per_second)]
+    if not timed:
+        best = min(close, key=lambda r: r.mean_size)
+        return f"For `fit` as it runs by default: `{best.name}`, {_regime(best)}; {_times(best.variance)}."
+    cheap = max([r for r in close if r in timed] or timed, key=lambda r: r.per_second)
+    fast = max(timed, key=lambda r: r.per_second)
+    text = f"For `fit` as it runs by default: `{cheap.name}`, {_regime(cheap)}; {_times(cheap.variance)}"
+    text += f", {float(cheap.gradient or 0):.3g} ms a gradient"
+    others = [r.name for r in close if r is not cheap]
+    if others:
+        text += f" ({listed(others)}: within {100 * (CLOSE_VARIANCES - 1):.0f} % of it in variance, and dearer)"
+    if fast is not cheap and fast.per_second > 1.5 * cheap.per_second:
+        text += f". Where time counts more than rows: `{fast.name}`, {_times(fast.variance)} at {float(fast.gradient or 0):.3g} ms"
+    return text + "."
+
+
+def _times(variance: float) -> str:
+    if variance < 1.005:
+        return "as good as maximum likelihood"
+    return f"its variance is {variance:.3g} times maximum likelihood's"
+
+
+def _for_one_mask(useful: Sequence[MaskReport]) -> str:
+    if len(useful) < 2:
+        return ""
+    best, worst = (f(useful, key=lambda r: float(r.variance_one)) for f in (min, max))
+    ratio = float(worst.variance_one) / float(best.variance_one)
+    if ratio < CLOSE_VARIANCES:
+        return ""
+    return f"With one mask drawn for each row (minibatches, `n_masks=1`): `{best.name}`; `{worst.name}` needs {ratio:.3g} times the rows."
+
+
+def _for_sampling(reports: Sequence[MaskReport]) -> str:
+    """Return the recommendation for sampling.
+
+    The criterion is the relaxation time multiplied by the cost of a step.
+    """
+    moving = [r for r in reports if r.step is not None and r.poincare.kind == "exact" and np.isfinite(float(r.poincare))]
+    stuck = [r.name for r in reports if np.isinf(float(r.poincare)) and r.poincare.kind == "exact"]
+    out = [f"The chain of {listed(stuck)} never reaches all of the support."] if stuck else []
+    if moving:
+        best = min(moving, key=lambda r: float(r.poincare) * float(r.step or 0))
+        time = float(best.poincare) * float(best.step or 0)
+        steps = f"{float(best.poincare):.3g}"
+        steps += " step" if steps == "1" else " steps"
+        out.append(f"For sampling: `{best.name}`, a relaxation time of {steps} or {time:.3g} us of one chain.")
+    return " ".join(out)
 
 
 @dataclass(frozen=True)
@@ -123,7 +242,9 @@ class MaskComparison:
     def paragraphs(self) -> list[str]:
         """Return the method of computation and the recommendation, in lines of one width."""
         return [
-            line for text in (self.words, *self.recommendation.splitlines()) for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+            line
+            for text in (self.words, *self.recommendation.splitlines())
+            for line in textwrap.wrap(text, PRINTED_WIDTH, subsequent_indent="  ")
         ]
 
     def _repr_html_(self) -> str:
@@ -257,7 +378,7 @@ def rows_of(model: Model, params: Params, means: Means) -> DrawnRows:
             them; the errors of `draw_rows`.
     """
     size = sum(p.size for p in model.graph.parameters)
-    draws = max(DRAWS, LEAST_DRAWS * size) if means.draws is None else means.draws
+    draws = max(COMPARED_DRAWS, DRAWS_PER_PARAMETER * size) if means.draws is None else means.draws
     try:
         return draw_rows(model, params, means.sampler, draws, means.seed, means.given)
     except GmlmError as error:
@@ -323,7 +444,7 @@ def _is_small(model: Model, names: Sequence[str]) -> bool:
     except GmlmError:
         return False
     count = joint_count(model.graph.sizes[model.graph.is_observed])
-    functions = PRODUCTS * (count > MOST_DENSE) + sum(p.size for p in model.graph.parameters)
+    functions = FEWEST_PRODUCTS * (count > MOST_DENSE) + sum(p.size for p in model.graph.parameters)
     return sum(model.mask(n)[1].support_size for n in names) * count * functions <= MOST_UNASKED
 
 
@@ -388,7 +509,7 @@ def _sampled_report(model: Model, rows: DrawnRows, scores: list[Array], name: st
 
 def _some_rows(space: Configurations) -> DrawnRows:
     """Return configurations drawn from p, for timing."""
-    chosen = np.random.default_rng(0).choice(space.count, ROWS, p=space.p.ravel() / space.p.sum())
+    chosen = np.random.default_rng(0).choice(space.count, TIMED_ROWS, p=space.p.ravel() / space.p.sum())
     return DrawnRows(space.lowered, dict(space.params), space.codes[:, chosen], 1, "")
 
 
@@ -424,7 +545,7 @@ def gradient_cost(lowered: Lowered, mask: AbstractMask, params: Mapping[str, jax
     """
     host = lowered.graph
     with jax.enable_x64(True):
-        rows = codes[:, np.arange(ROWS) % codes.shape[1]]
+        rows = codes[:, np.arange(TIMED_ROWS) % codes.shape[1]]
         count = masks_per_row(mask, None)
         loss = make_loss(host, derive.graph_arrays(host), mask, count)
         masks = None if count is None else np.asarray(draw_masks(host, mask, jnp.asarray(rows), count, jax.random.key(0)))
@@ -450,15 +571,15 @@ def step_cost(lowered: Lowered, mask: ir.Mask, params: Mapping[str, jax.Array], 
     planned = derive.build(lowered, ir.RandomUpdate(mask.span, mask, "", False))
     device = derive.graph_arrays(lowered.graph)
     target = derive.Target(device, {k: jnp.asarray(v, derive.float_type()) for k, v in params.items()}, None)
-    keys = jax.random.split(jax.random.key(0), CHAINS)
-    state = planned.kernel.init(jnp.asarray(codes[:, np.arange(CHAINS) % codes.shape[1]], jnp.int32))
-    return _measured(lambda: _steps(planned.kernel, target, keys, state), 1e6 / (STEPS * CHAINS), source)
+    keys = jax.random.split(jax.random.key(0), TIMED_CHAINS)
+    state = planned.kernel.init(jnp.asarray(codes[:, np.arange(TIMED_CHAINS) % codes.shape[1]], jnp.int32))
+    return _measured(lambda: _steps(planned.kernel, target, keys, state), 1e6 / (TIMED_STEPS * TIMED_CHAINS), source)
 
 
 @bounded_jit
 def _steps(kernel: derive.AbstractKernel, target: derive.Target, keys: jax.Array, state: derive.State) -> derive.State:
     ready = kernel.prepared(target)
-    return jax.lax.fori_loop(0, STEPS, lambda t, s: ready.step(target, derive.fold(keys, t), s)[0], state)
+    return jax.lax.fori_loop(0, TIMED_STEPS, lambda t, s: ready.step(target, derive.fold(keys, t), s)[0], state)
 
 
 def _measured(call: Callable[[], PyTree], unit: float, source: str) -> Quantity:
@@ -469,12 +590,12 @@ def _measured(call: Callable[[], PyTree], unit: float, source: str) -> Quantity:
     jax.block_until_ready(call())
     started = time.perf_counter()
     jax.block_until_ready(call())
-    times = max(1, int(np.ceil(LEAST / max(time.perf_counter() - started, 1e-7))))
+    times = max(1, int(np.ceil(LEAST_SECONDS / max(time.perf_counter() - started, 1e-7))))
     found = []
-    for _ in range(REPEATS):
+    for _ in range(TIMED_REPEATS):
         started = time.perf_counter()
         for _ in range(times):
             out = call()
         jax.block_until_ready(out)
         found.append((time.perf_counter() - started) / times * unit)
-    return Quantity(float(np.median(found)), "measured", source, float(np.std(found, ddof=1) / np.sqrt(REPEATS)))
+    return Quantity(float(np.median(found)), "measured", source, float(np.std(found, ddof=1) / np.sqrt(TIMED_REPEATS)))

@@ -30,6 +30,7 @@ from ..graph import Bound, Lowered, refinement
 from ..masks import lower_mask
 from ..plan import BUDGET
 from ..program import PUBLISHED, ir
+from .limits import INPUTS_AT_ONCE, MOST_BRANCHES, MOST_PADDED_CELLS
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -37,10 +38,6 @@ if TYPE_CHECKING:
     from ..derive import Networks
 
 Array = np.ndarray
-MOST_BRANCHES = 1 << 20  # limit on the branches of one pass
-AT_ONCE = 1 << 12  # inputs of a network in one call
-# Number of cells for which (values + 1)^cells is at least `AT_ONCE`, whatever the number of values.
-MOST_PADDED = 12
 
 
 class DecoderLaw(NamedTuple):
@@ -145,7 +142,7 @@ class Denoiser:
     def __init__(self, lowered: Lowered, params: Mapping[str, PyTree], what: str, given: Any = ((), ()), length: int | None = None):
         graph = lowered.graph
         self.params, self.given = params, given
-        self.cells = np.concatenate([np.arange(v.offset, v.offset + v.size) for v in graph.observed])
+        self.cells = np.flatnonzero(graph.is_observed)
         self.n, self.q = len(self.cells), int(graph.sizes.max())
         self.length = self.n if length is None else length
         self.oracle = None if graph.network is not None else derive.oracle_graph(graph, what)
@@ -162,7 +159,7 @@ class Denoiser:
             The arrays of `of` for all rows.
         """
         # One program serves all passes of a small model.
-        size, out = min(AT_ONCE, _padded((self.q + 1) ** min(self.n, MOST_PADDED))), []
+        size, out = min(INPUTS_AT_ONCE, _padded((self.q + 1) ** min(self.n, MOST_PADDED_CELLS))), []
         for k in range(0, len(seen), size):
             some = seen[k : k + size]
             filled = np.concatenate([some, np.repeat(some[-1:], size - len(some), axis=0)])

@@ -25,27 +25,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import fail, is_whole_number
 from .._types import ArrayLike, Given
 from ..data import encode_given
 from ..evaluate import entry_names, tangent
 from ..graph import FactorGraph
 from ._block_dynamics import BlockDynamics, dynamics_of, verify_work
 from ._configurations import Configurations, configurations, verify_model
+from .limits import LEAST_INFORMATION, MOST_GIVEN_ROWS, NO_CHANGE, UNSEEN_INFORMATION, UNSEEN_PART
 
 if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-# Eigenvalue of the scores' correlations below which a direction changes no probability.
-NO_CHANGE = 1e-12
-# Eigenvalue of H relative to I below which the loss does not depend on a direction, if the mask's
-# chain is reducible.
-UNSEEN = 1e-12
-MOST_ROWS = 256  # limit on the distinct rows of given data
-# Smallest eigenvalue of H relative to I if the chain is irreducible; smaller ones are rounding.
-LEAST = 1e-16
-PART = 1e-7  # Component of an entry in an unseen direction below which it counts as 0.
 
 
 @dataclass(frozen=True)
@@ -96,9 +88,9 @@ class Information:
         nothing = scale[:, None] * vectors[:, ~keep]
         length = np.linalg.norm(nothing, axis=0)
         # The remaining directions are those in which no score varies.
-        nothing = nothing[:, length > PART * scale.max(initial=0.0)]
+        nothing = nothing[:, length > UNSEEN_PART * scale.max(initial=0.0)]
         left, size, _ = np.linalg.svd(nothing / np.linalg.norm(nothing, axis=0), full_matrices=False)
-        left = left[:, size > PART]
+        left = left[:, size > UNSEEN_PART]
         return found - left @ (left.T @ found)
 
     @cached_property
@@ -109,7 +101,7 @@ class Information:
         support, no eigenvalue is 0, because H v = 0 implies that v'u is constant.
         """
         values, vectors = np.linalg.eigh(_even(self.whitening.T @ self.hessian @ self.whitening))
-        return np.maximum(values, LEAST) if self.connected else values, vectors
+        return np.maximum(values, LEAST_INFORMATION) if self.connected else values, vectors
 
     @property
     def unseen(self) -> Array:
@@ -127,7 +119,7 @@ class Information:
 
         The array has the shape (parameters,).
         """
-        return np.any(np.abs(self.unseen) > PART, axis=1)
+        return np.any(np.abs(self.unseen) > UNSEEN_PART, axis=1)
 
     def relative(self, n_masks: int | None) -> Array:
         """Return the covariance relative to that of maximum likelihood, shape (rank, rank).
@@ -141,7 +133,7 @@ class Information:
 
     def _blind(self, values: Array) -> Array:
         """Return whether each eigenvalue of `seen` is 0."""
-        return np.zeros(len(values), bool) if self.connected else values <= UNSEEN
+        return np.zeros(len(values), bool) if self.connected else values <= UNSEEN_INFORMATION
 
     def covariance(self, n_masks: int | None) -> Array:
         """Return n times the covariance of the estimator, shape (parameters, parameters).
@@ -180,8 +172,8 @@ def _mean_over(model: JointModel, given: Given | None, one: Callable[[Given | No
     rows = _rows_of(model.graph, given, found.shape)
     keys = [tuple((k, np.asarray(v).tobytes()) for k, v in row.items()) for row in rows]
     distinct = {key: row for key, row in zip(keys, rows, strict=True)}
-    if len(distinct) > MOST_ROWS:
-        message = f"given: {len(distinct):,} different rows, each with a distribution of its own; the limit is {MOST_ROWS}"
+    if len(distinct) > MOST_GIVEN_ROWS:
+        message = f"given: {len(distinct):,} different rows, each with a distribution of its own; the limit is {MOST_GIVEN_ROWS}"
         raise fail("E601", message, help="take some of the rows: the mean over them is an estimate of that over all")
     each = {key: one(row) for key, row in distinct.items()}
     return tuple(np.mean([each[k][place] for k in keys], axis=0) for place in range(len(each[keys[0]])))
@@ -330,5 +322,5 @@ def verify_masks_per_row(n_masks: int | None) -> None:
     Raises:
         GmlmError: E507.
     """
-    if n_masks is not None and (not isinstance(n_masks, int | np.integer) or isinstance(n_masks, bool) or n_masks < 1):
+    if n_masks is not None and (not is_whole_number(n_masks) or n_masks < 1):
         raise fail("E507", f"n_masks must be a whole number above 0, or None for all masks, got {n_masks!r}")

@@ -13,18 +13,15 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from .._diagnostics import fail
 from .._types import ArrayLike, Given, OfConfiguration
-from ._chains import MOST_DENSE, Chain, chain_of, start_of
-from ._mixing import MOST_STEPS, function_values
+from ._chains import Chain, chain_of, start_of
+from ._mixing import function_values, verify_steps
 from ._quantity import Quantity
+from .limits import MOST_BY_DIFFERENCES, MOST_DENSE, MOST_ITERATED, PANEL_STATES, TIME_ROUNDING
 
 if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-MOST_BY_DIFFERENCES = 1e5  # number of expected steps up to which differences keep ten digits
-ROUNDING = 1e-6
-MOST_ITERATED = 1e9  # number of expected steps up to which iteration keeps its digits
-PANEL = 32  # number of states that are eliminated before the other rows are updated
 
 
 def hitting_time(
@@ -108,7 +105,7 @@ def _solved(stays: Array, enters: Array) -> Array:
     equation is then solved without differences.
     """
     found = scipy.linalg.lu_solve(scipy.linalg.lu_factor(np.eye(len(stays)) - stays, check_finite=False), np.ones(len(stays)))
-    return found if found.min() >= 1 - ROUNDING and found.max() < MOST_BY_DIFFERENCES else _censored(stays, enters)
+    return found if found.min() >= 1 - TIME_ROUNDING and found.max() < MOST_BY_DIFFERENCES else _censored(stays, enters)
 
 
 def _censored(stays: Array, enters: Array) -> Array:
@@ -124,8 +121,8 @@ def _censored(stays: Array, enters: Array) -> Array:
     size = len(step)
     spent, leaving = np.ones(size), np.zeros(size)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for top in range(size, 0, -PANEL):
-            low = max(top - PANEL, 0)
+        for top in range(size, 0, -PANEL_STATES):
+            low = max(top - PANEL_STATES, 0)
             for i in reversed(range(low, top)):
                 leaving[i] = step[i, :i].sum() + out[i]
                 share = step[:i, i] / leaving[i]
@@ -190,7 +187,7 @@ def _iterated(chain: Chain, open_: Array) -> Array:
     else:
         found, left = scipy.sparse.linalg.gmres(operator, root, rtol=1e-11, atol=0.0, restart=100, maxiter=20)
     times = found / np.where(root > 0, root, np.nan)
-    if left or not np.isfinite(times).all() or times.min() < 1 - ROUNDING or times.max() > MOST_ITERATED:
+    if left or not np.isfinite(times).all() or times.min() < 1 - TIME_ROUNDING or times.max() > MOST_ITERATED:
         message = "the hitting times of this chain do not settle: the set is hard to reach"
         raise fail("E714", message, help=f"take a model of at most {MOST_DENSE:,} configurations, or a mask's chain: `mask=`")
     return times
@@ -228,8 +225,7 @@ def hitting_tail(
         GmlmError: E601 if the enumeration is too large, E507 for an empty set or an invalid
             `steps`.
     """
-    if not isinstance(steps, int | np.integer) or isinstance(steps, bool) or not 0 <= steps <= MOST_STEPS:
-        raise fail("E507", f"steps must be a whole number from 0 to {MOST_STEPS:,}, got {steps!r}")
+    verify_steps(steps)
     chain = chain_of(model, params, sampler, mask, "the hitting tail", given)
     inside = _members(chain, target)
     law, out = start_of(chain, start, "the hitting tail") * ~inside, np.zeros(steps + 1)

@@ -19,6 +19,7 @@ from ..evaluate import decoder_bounds, known_params, verified_params
 from ..graph import verify_is_model
 from ..plan import verify_held
 from ._decoder_law import Denoiser, widened
+from .limits import MOST_NUMBERS, MOST_REVEALED, PROFILE_DRAWS, REVEALED_AT_ONCE
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -28,12 +29,6 @@ if TYPE_CHECKING:
     from ..model import Model
 
 Array = np.ndarray
-# Limit on the partly revealed configurations, (values + 1)^cells. Above it, configurations are
-# drawn.
-MOST_CONFIGURATIONS = 1 << 17
-MOST_NUMBERS = 1 << 25  # limit on the numbers in the conditionals of these configurations
-DRAWS = 1024
-AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,14 +117,14 @@ def information_profile(
     lowered = bound_once(model.lowered, given, what) if graph.network is None else model.lowered
     with jax.enable_x64(True):
         known = known_params(lowered.graph, params) if graph.network is None else widened(verified_params(graph.network, params))
-        at = np.concatenate([np.arange(v.offset, v.offset + v.size) for v in graph.observed])
+        at = np.flatnonzero(graph.is_observed)
         sizes = graph.sizes[at].astype(np.int64)
         count = float(np.prod(sizes + 1.0))
-        small = count <= MOST_CONFIGURATIONS and count * len(at) * graph.sizes.max() <= MOST_NUMBERS
+        small = count <= MOST_REVEALED and count * len(at) * graph.sizes.max() <= MOST_NUMBERS
         if draws is None and small and not graph.given:
             return _listed(Denoiser(lowered, known, what), sizes)
         rows = decoder_bounds.DenoisedRows(lowered, _any_rows(lowered), None, given, what)
-        many = whole_number("draws", DRAWS if draws is None else draws, 2)
+        many = whole_number("draws", PROFILE_DRAWS if draws is None else draws, 2)
         verify_held(16.0 * min(many, 10**18) * len(at), f"{many:,} rows", "fewer `draws=`")
         return _estimated(rows, known, many, verified_seed(seed))
 
@@ -138,7 +133,7 @@ def _any_rows(lowered: Lowered) -> dict[str, np.ndarray]:
     """Return arbitrary rows, whose cells are hidden before use."""
     from ..data import decode
 
-    values = decode(lowered.graph, np.zeros((lowered.graph.n_cells, AT_ONCE), np.int64), (AT_ONCE,))
+    values = decode(lowered.graph, np.zeros((lowered.graph.n_cells, REVEALED_AT_ONCE), np.int64), (REVEALED_AT_ONCE,))
     return {v.name: values[v.name] for v in lowered.graph.observed}
 
 

@@ -8,24 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse.linalg
 
-from .._diagnostics import fail
+from .._diagnostics import fail, is_whole_number
 from .._types import ArrayLike, Given, OfConfiguration
 from ..data import verified_seed
-from ._block_dynamics import dynamics_of
+from ._block_dynamics import CUT, constant_kind, dirichlet_matrix, dynamics_of, gap_kind, iterate, reversible_gap
 from ._by_chains import gap_by_chains
-from ._chains import MOST_DENSE, Chain, chain_of, start_of
+from ._chains import Chain, chain_of, start_of
 from ._configurations import Configurations
 from ._quantity import Quantity
-from ._reversible import CUT, constant_kind, dirichlet_matrix, gap_kind, iterate, reversible_gap
+from .limits import GAP_ROUNDING, MOST_DENSE, MOST_DIGITS, MOST_MULTIPLICATIONS, MOST_STEPS
 
 if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-MOST_PRODUCTS = 2.0**41  # limit on the multiplications
-MOST_DIGITS = 52  # limit on the binary digits of a mixing time
-MOST_STEPS = 1_000_000  # limit on the single steps of a chain too large for its matrix
-ROUNDING = 1e-10  # Gap of a chain that is not reversible below which its digits are lost.
 
 
 def dirichlet_form(
@@ -178,7 +174,7 @@ def gap_of(chain: Chain) -> tuple[float, str]:
         values, _ = iterate(product, chain.size, scipy.sparse.linalg.eigs, "LM", 1)
     gap = 1 - float(np.abs(values).max())
     # The gap of an irreducible chain is not 0, but rounding may hide it.
-    return (gap, "") if gap >= ROUNDING else (ROUNDING, f"{CUT}: what is left of it is lost to rounding")
+    return (gap, "") if gap >= GAP_ROUNDING else (GAP_ROUNDING, f"{CUT}: what is left of it is lost to rounding")
 
 
 def relaxation_time(
@@ -362,7 +358,7 @@ def total_variation(
     """
     if to not in ("stationary", "target"):
         raise fail("E507", f'to must be "stationary" or "target", got {to!r}')
-    _verify_steps(steps)
+    verify_steps(steps)
     chain = chain_of(model, params, sampler, mask, "total variation", given)
     return _curve(chain, start, chain.target if to == "target" else chain.law, steps, "total_variation")
 
@@ -378,7 +374,7 @@ def divergence(
     measure: str = "chi_square",
     given: Given | None = None,
 ) -> Array:
-    """Return the divergence of a chain from its stationary distribution pi after 0, .., `steps` steps.
+    """Return the divergence of a chain from its stationary distribution pi after 0 to `steps` steps.
 
     With q the distribution after a step, it is the sum of (q - pi)^2 / pi or of q log(q / pi). Each
     step of the block dynamics of a mask multiplies chi-square by at most (1 - 1 / C)^2, and KL by
@@ -405,13 +401,14 @@ def divergence(
     """
     if measure not in ("chi_square", "kl"):
         raise fail("E507", f'measure must be "chi_square" or "kl", got {measure!r}')
-    _verify_steps(steps)
+    verify_steps(steps)
     chain = chain_of(model, params, sampler, mask, "a divergence", given)
     return _curve(chain, start, chain.law, steps, measure)
 
 
-def _verify_steps(steps: int) -> None:
-    if not isinstance(steps, int | np.integer) or isinstance(steps, bool) or not 0 <= steps <= MOST_STEPS:
+def verify_steps(steps: int) -> None:
+    """Raise E507 for an invalid number of steps."""
+    if not is_whole_number(steps) or not 0 <= steps <= MOST_STEPS:
         raise fail("E507", f"steps must be a whole number from 0 to {MOST_STEPS:,}, got {steps!r}")
 
 
@@ -423,7 +420,7 @@ def _curve(chain: Chain, start: ArrayLike | str | None, law: Array | None, steps
     if start is not None:
         return np.fromiter(distances(chain, start_of(chain, start, what), law, steps, distance), float, steps + 1)
     verify_matrix(chain, f"{what} from the worst start")
-    if steps * float(chain.size) ** 3 > MOST_PRODUCTS:
+    if steps * float(chain.size) ** 3 > MOST_MULTIPLICATIONS:
         message = f"{what} from the worst start: {steps:,} products of matrices of {chain.size:,} configurations"
         raise fail("E601", message, help="name a start, `start=x`, or take fewer steps")
     rows, out = np.eye(chain.size), np.zeros(steps + 1)

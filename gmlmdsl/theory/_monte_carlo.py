@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import GmlmError, fail, tell
+from .._diagnostics import GmlmError, fail, tell, whole_number
 from .._types import AnyArray, Given
 from ..data import bound_mask, bound_once, encode, random_key, verified_seed
 from ..derive import Chunks, DrawnEliminatedLoss, DrawnLoss, ExactLoss, as_listed, bounded_jit, drawn_loss
@@ -45,15 +45,12 @@ from ..plan import verify_held
 from ..program import ir
 from ..sample import SamplingWarning
 from ._estimation import Information, verify_masks_per_row
+from .limits import DRAWS_PER_PARAMETER, GROUPS, MASKS_PER_ROW, MOST_ESTIMATED
 
 if TYPE_CHECKING:
     from ..model import Model, Params
 
 Array = np.ndarray
-MOST_PARAMETERS = 2000
-MASKS_PER_ROW = 4  # masks drawn for each row, if a mask has too many blocks to average over
-GROUPS = 20
-LEAST_DRAWS = 10  # smallest number of draws for each parameter
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,20 +124,19 @@ def draw_rows(model: Model, params: Params, sampler: str | None, draws: int, see
 def _verify_draws(model: Model, draws: int, seed: int) -> None:
     """Raise an error for options that give no estimate, before anything is drawn."""
     verified_seed(seed)
-    if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 10 * GROUPS:
-        raise fail("E507", f"draws must be a whole number of at least {10 * GROUPS}, got {draws!r}")
+    whole_number("draws", draws, 10 * GROUPS)
     if model.graph.latents:
         message = f"model `{model.name}` has latents, which every draw's score would have to sum out: information is not estimated for it"
         raise fail("E507", message, help="where the `var`s have at most 65,536 configurations it is exact")
     size = sum(p.size for p in model.graph.parameters)
-    if size > MOST_PARAMETERS:
-        message = f"the covariance of {size:,} parameters: the limit is {MOST_PARAMETERS:,}"
+    if size > MOST_ESTIMATED:
+        message = f"the covariance of {size:,} parameters: the limit is {MOST_ESTIMATED:,}"
         raise fail("E601", message, help="compare masks on a smaller model of the same kind")
     cells = model.graph.n_cells
     verify_held(8 * int(draws) * (size + 2 * cells), f"{draws:,} draws of {cells:,} cells, with their scores", "fewer `draws=`")
-    if draws < LEAST_DRAWS * size:
+    if draws < DRAWS_PER_PARAMETER * size:
         message = f"{draws:,} draws are too few for the covariance of {size:,} parameters"
-        raise fail("E507", message, help=f"take at least {LEAST_DRAWS} for each: `draws={LEAST_DRAWS * size}`")
+        raise fail("E507", message, help=f"take at least {DRAWS_PER_PARAMETER} for each: `draws={DRAWS_PER_PARAMETER * size}`")
 
 
 def _verify_keeps(sampler: ir.Sampler) -> None:

@@ -1,28 +1,252 @@
-"""The exact distribution of the output of a guided sampler or a decoder, for short strings."""
+"""The exact distribution of the output of a guided sampler or a decoder, for short strings.
+
+The distribution of a decoder's draws is compared with p. Updates may follow the decoder.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import numpy as np
 
+from .. import derive
 from .._diagnostics import fail
-from .._types import ArrayLike, Given, ParamsLike, Prompt
+from .._types import ArrayLike, Configuration, Given, ParamsLike, Prompt
 from ..data import bound_once, decode, encode, encode_prompts, verified_seed
+from ..decode import Decoding, refuse_prompt
+from ..evaluate import known_params, network_queries, verified_params
 from ..graph import FactorGraph, verify_is_model
 from ..guided import Backtracking, Beams, Setting, beams_of, game_of, named_of, no_symbols, refuse_given, verify_open
 from ..program import ir, is_decoder
-from ._decoded_law import DecodedLaw, call_of, decoded_law
-from ._prefix_tree import PrefixTree, prefix_tree
-from ._string_laws import StringLaw, string_law
+from ._configurations import configurations, verify_model
+from ._decoder_law import DecoderLaw, decoder_law
+from ._string_laws import PrefixTree, StringLaw, prefix_tree, string_law
+from .limits import MOST_LAW_ENTRIES
 
 if TYPE_CHECKING:
     from ..guided import Oracle
-    from ..model import JointModel
+    from ..model import JointModel, Model
 
 Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedLaw:
+    """The exact distribution of a decoder's draws.
+
+    Attributes:
+        strings: the rows with a positive probability, with values as in a draw, shape (strings,
+            *axes). After a row's length the value is -1, or 0 for spins. A dict by variable for a
+            model with several variables.
+        string_probabilities: the probability of each row, float64, with sum 1.
+        expected_calls: the mean number of passes of the denoiser for one draw, over all candidates.
+            Passes of updates after a decode are not counted.
+    """
+
+    strings: Configuration
+    string_probabilities: Array
+    expected_calls: float
+    _graph: FactorGraph = field(repr=False)
+    _codes: Array = field(repr=False)
+    _truth: Any = field(repr=False, default=None)
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        """The number of values of each cell, plus one for an absent cell if rows end early."""
+        g = self._graph
+        ends = int((self._codes < 0).any())
+        return tuple(int(q) + ends for v in g.observed for q in g.sizes[v.offset : v.offset + v.size])
+
+    @cached_property
+    def probabilities(self) -> Array:
+        """The probability of every row, shape (values of the first cell, .., values of the last).
+
+        The cells are those of the `var`s in their order. If rows may end early, each axis has one
+        more entry, the last, for a cell after the end.
+
+        Raises:
+            GmlmError: E601 for more than 2^24 rows.
+        """
+        entries = float(np.prod(np.array(self._sizes, float)))
+        if entries > MOST_LAW_ENTRIES:
+            message = f"the table of {len(self._sizes)} cells has {entries:.3g} entries, more than the limit of {MOST_LAW_ENTRIES:,}"
+            raise fail("E601", message, help="`strings` and `string_probabilities` list the rows that have a positive probability")
+        out = np.zeros(self._sizes)
+        last = np.array(self._sizes) - 1
+        np.add.at(out, tuple(np.where(self._codes < 0, last, self._codes).T), self.string_probabilities)
+        return out
+
+    @property
+    def total_variation(self) -> float:
+        """The distance 1/2 sum over x of |decoder(x) - p(x)| to the model's p, between 0 and 1.
+
+        Raises:
+            GmlmError: E742 for a model of a network, which declares no p; `kl(to=..)` compares with
+                another distribution.
+        """
+        return float(np.abs(self.probabilities - self._compared(None)).sum() / 2)
+
+    def kl(self, to: Any = None) -> float:
+        """Return KL(truth || decoder) in nats; infinite if the decoder never draws a possible row.
+
+        It is the sum over x of truth(x) log(truth(x) / decoder(x)).
+
+        Args:
+            to: the truth: a model without parameters or `(model, params)`, another `DecodedLaw`, or
+                a table of probabilities; None takes the model.
+
+        Raises:
+            GmlmError: E742 if the model is a network's and no truth is named; E507 for a truth over
+                other cells.
+        """
+        truth, own = self._compared(to), self.probabilities
+        some = truth > 0
+        with np.errstate(divide="ignore"):
+            return max(0.0, float((truth[some] * (np.log(truth[some]) - np.log(own[some]))).sum()))
+
+    def _compared(self, to: Any) -> Array:
+        if to is None and self._truth is None:
+            raise derive.no_joint(self._graph)
+        found = truth_table(self._truth if to is None else to)
+        if found.shape != self.probabilities.shape:
+            message = f"the truth is a table of shape {found.shape}, and this decoder's rows have {self.probabilities.shape}"
+            raise fail("E507", message, help="compare distributions of the same cells, in the same order")
+        return found
+
+    def probability(self, string: ArrayLike) -> float:
+        """Return the probability of one row, 0 if it is never drawn.
+
+        The row is given by values or labels; letters may also be given as text.
+
+        Raises:
+            GmlmError: for anything but a row of the model.
+        """
+        return float(self.string_probabilities[_matches(self._graph, self._codes, string)].sum())
+
+
+def _matches(graph: FactorGraph, codes: Array, string: ArrayLike) -> Array:
+    """Return which rows of codes are a string, shape (rows,)."""
+    v = graph.observed[0]
+    value = [string] if isinstance(string, str) and v.kind == "letters" else np.asarray(string)[None]
+    missing = None if (codes >= 0).all() else v.padding
+    found = encode(graph, value if isinstance(string, Mapping) else {v.name: value}, missing=missing).codes
+    return (codes == found[np.flatnonzero(graph.is_observed), 0]).all(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Truth:
+    """A model's own distribution, computed on request."""
+
+    model: Model
+    params: ParamsLike
+    given: Given | None
+
+
+def truth_table(truth: Any) -> Array:
+    """Return a distribution over all rows as a table.
+
+    It is given by a model, `(model, params)`, a `DecodedLaw`, or an array of probabilities.
+
+    Raises:
+        GmlmError: E507 for anything else, E742 for a network, E601 for too many rows.
+    """
+    if isinstance(truth, DecodedLaw):
+        return truth.probabilities
+    if isinstance(truth, np.ndarray | list):
+        table = np.asarray(truth, float)
+        if not (np.isfinite(table).all() and (table >= 0).all() and abs(table.sum() - 1) < 1e-6):
+            raise fail("E507", "a table of probabilities has entries of at least 0 that sum to 1")
+        return table
+    if isinstance(truth, _Truth):
+        return configurations(truth.model, truth.params, "the distribution of rows", given=truth.given).p
+    model, params = cast(tuple[Any, Any], truth if isinstance(truth, tuple) and len(truth) == 2 else (truth, {}))
+    verify_model(model)
+    return configurations(model, params, "the distribution of rows").p
+
+
+def call_of(sampler: ir.Sampler) -> ir.FormCall:
+    """Return the decoder of a sampler, or the decoder that it starts from."""
+    start = ir.start_of(sampler.body)
+    call = sampler.body if start is None else start.call
+    assert isinstance(call, ir.FormCall)
+    return call
+
+
+def decoded_law(model: Model, params: ParamsLike, sampler: ir.Sampler, prompt: Prompt | None, given: Given | None) -> DecodedLaw:
+    """Return the distribution of a decoder's draws; see `output_law`.
+
+    Updates may follow the decoder.
+
+    Args:
+        model: the model.
+        params: its parameters.
+        sampler: the sampler.
+        prompt: must be None, because decoders take no prompt.
+        given: one row of data of given variables.
+    """
+    refuse_prompt(sampler, Decoding(prompt=prompt))
+    start, graph, what = ir.start_of(sampler.body), model.graph, f"the output distribution of `{sampler.name}`"
+    call = call_of(sampler)
+    lowered = bound_once(model.lowered, given, "an output distribution") if graph.network is None else model.lowered
+    with jax.enable_x64(True):
+        known = verified_params(graph.network, params, call) if graph.network is not None else known_params(lowered.graph, params)
+        found = decoder_law(lowered, known, call, given, what)
+        if start is not None:
+            found = _moved(model, known, sampler, found, given)
+    some = found.mass > 0
+    codes = found.codes[some]
+    full = np.zeros((graph.n_cells, len(codes)), np.int64)
+    at = np.flatnonzero(graph.is_observed)
+    full[at] = np.maximum(codes, 0).T
+    values = decode(graph, full, (len(codes),))
+    strings = {v.name: values[v.name] for v in graph.observed}
+    if (codes < 0).any():
+        v = graph.observed[0]
+        strings[v.name] = np.where((codes < 0).reshape(-1, *v.shape), v.padding, strings[v.name])
+    truth = None if graph.network is not None else _Truth(model, params, given)
+    one = strings if len(strings) > 1 else next(iter(strings.values()))
+    return DecodedLaw(one, found.mass[some], found.passes, graph, codes, truth)
+
+
+def _moved(model: Model, params: ParamsLike, sampler: ir.Sampler, found: DecoderLaw, given: Given | None) -> DecoderLaw:
+    """Return the distribution after the updates that follow a decode.
+
+    It is the distribution of the decodes times the matrix of the updates. Latents are drawn given
+    the decode.
+    """
+    graph, body = model.graph, sampler.body[1:]  # type: ignore[index]
+    if (found.codes < 0).any():
+        raise fail("E601", f"sampler `{sampler.name}`: updates of rows that end early have no matrix", sampler.span, help="`sample` draws")
+    if graph.network is not None:
+        label = graph.network.label
+        network: Any = params[label]
+        # updates do not use a planner
+        matrix = network_queries.updates_matrix(model.lowered, {label: network}, body, given)
+        states = derive.all_states(graph).T
+    else:
+        lowered = bound_once(model.lowered, given, "a transition matrix")
+        steps = derive.Transitions(lowered, params)  # type: ignore[arg-type]
+        matrix, states = steps.matrix(body), steps.states.T
+    at = np.flatnonzero(graph.is_observed)
+    seen, place = np.unique(states[:, at], axis=0, return_inverse=True)
+    place = place.ravel()
+    by_row = {u.tobytes(): k for k, u in enumerate(seen.astype(np.int64))}
+    mass = np.zeros(len(seen))
+    np.add.at(mass, [by_row[c.tobytes()] for c in found.codes.astype(np.int64)], found.mass)
+    share = np.ones(len(states))
+    if graph.latents:
+        p = configurations(cast("JointModel", model), params, "the distribution of the latents", latents=True, given=given).p.ravel()
+        of_row = np.bincount(place, p, len(seen))
+        if (mass[of_row == 0] > 0).any():
+            message = f"sampler `{sampler.name}`: some decodes have probability zero, and their latents no distribution"
+            raise fail("E507", message, sampler.span, help="more passes, or updates of the `var`s alone in a model without latents")
+        share = np.divide(p, of_row[place], out=np.zeros(len(states)), where=of_row[place] > 0)
+    law = (mass[place] * share) @ matrix
+    return DecoderLaw(seen.astype(np.int64), np.bincount(place, law, len(seen)), found.passes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +283,7 @@ class OutputLaw:
         Raises:
             GmlmError: for anything but a string of the model.
         """
-        v = self._graph.observed[0]
-        value = [string] if isinstance(string, str) and v.kind == "letters" else np.asarray(string)[None]
-        missing = None if (self._codes >= 0).all() else v.padding
-        wanted = encode(self._graph, {v.name: value}, missing=missing).codes[v.offset : v.offset + v.size, 0]
-        found = (self._codes == wanted).all(axis=1)
-        return float(self.probabilities[found].sum())
+        return float(self.probabilities[_matches(self._graph, self._codes, string)].sum())
 
 
 def output_law(

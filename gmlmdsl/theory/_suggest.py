@@ -1,38 +1,352 @@
-"""Suggested masks for a model as program text, with the best mask first."""
+"""Suggested masks for a model as program text, with the best mask first.
+
+The candidates come from the cells, graphs, clusters and forests of the model. In a strong cluster,
+single cells hardly move on their own. The influence of cell j on cell i is the largest change of
+p(x_i | rest) in total variation when x_j alone changes (Dobrushin). It is exact for given values of
+the rest, and is maximised over many such values. Cells joined by influences above a threshold form
+a cluster. Given probable values of the rest, the Poincare constant of single-cell moves inside a
+cluster is computed exactly.
+"""
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Hashable
-from dataclasses import replace
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import scipy.sparse
+from scipy.sparse.csgraph import connected_components
 
+from .. import derive
 from .._diagnostics import GmlmError, fail
 from .._types import Given
 from ..data import generator, verified_seed
+from ..derive import bounded_jit, fixed_blocks, graph_arrays
 from ..evaluate import masks_per_row
 from ..graph import FactorGraph, Lowered, joint_count
 from ..masks import AbstractMask
 from ..model import Fit
 from ..plan import plan_mask, verify_affordable
 from ..syntax import format_source
-from ._clusters import strong_clusters
-from ._compare_masks import MaskComparison, Means, comparison_of, rows_of
-from ._configurations import MOST_STATES, configurations
-from ._mask_candidates import Candidate, candidates
-from ._mask_report import MaskReport
+from ._block_dynamics import BlockDynamics, reversible_gap
+from ._compare_masks import MaskComparison, MaskReport, Means, comparison_of, rows_of
+from ._configurations import Configurations, configurations
+from .limits import (
+    LARGEST_SUBSETS,
+    LEAST_FOREST,
+    LIKELY_CONFIGURATIONS,
+    MOST_BLOCK_VALUES,
+    MOST_CLUSTER_VALUES,
+    MOST_PARTITIONS,
+    MOST_STATES,
+    MOST_SUGGESTED_WORK,
+    MOST_WRITTEN,
+    RANKING_STEP,
+    REST_VALUES,
+    THRESHOLDS,
+)
 
 if TYPE_CHECKING:
     from ..model import Model, Params
 
 Array = np.ndarray
-LIKELY = 256  # number of configurations at which clusters are evaluated
-MOST_VALUES = 1 << 12  # limit on the enumerated joint values of a block
-MOST_WORK = 1 << 18  # limit on the joint values of all blocks, times parameters
-ALIKE = 0.1  # Difference of the logarithms of variances below which masks are ranked by cost.
+LISTED = " = blocks({"  # start of the body of a mask whose blocks are written one by one
+AGREEING = "adaptive: pairs that agree now are redrawn together more often"
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Partitions into clusters of at least two cells, with a description of each.
+
+    The partition in which single cells are slowest comes first.
+    """
+
+    partitions: tuple[tuple[Array, ...], ...]
+    words: tuple[str, ...]
+
+
+def strong_clusters(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, edges: Array) -> Clusters:
+    """Return clusters of cells of `var`s; 64-bit types must be enabled.
+
+    Args:
+        lowered: the model, with its given data.
+        params: parameters.
+        codes: probable configurations, shape (cells, rows), with latents.
+        edges: pairs of cells that share a factor.
+    """
+    host = lowered.graph
+    if not len(edges):
+        return Clusters((), ())
+    strength = influences(host, params, _rests(host, codes), edges)
+    found: list[tuple[Array, ...]] = []
+    for threshold in THRESHOLDS:
+        blocks = _components(host, edges[strength >= threshold])
+        if blocks and not any(_same(blocks, other) for other in found):
+            found.append(blocks)
+    judged = [(blocks, *_slowest(lowered, params, codes[:, :1], blocks)) for blocks in found]
+    kept = sorted(judged, key=lambda j: -j[1])[:MOST_PARTITIONS]
+    return Clusters(tuple(blocks for blocks, _, _ in kept), tuple(words for _, _, words in kept))
+
+
+def _same(a: tuple[Array, ...], b: tuple[Array, ...]) -> bool:
+    return [x.tolist() for x in a] == [x.tolist() for x in b]
+
+
+def _rests(host: FactorGraph, codes: Array) -> Array:
+    """Return values of the rest, half of them probable configurations and half uniform ones.
+
+    If all other cells are settled, no cell has an influence.
+    """
+    rng = np.random.default_rng(0)
+    uniform = (rng.random((host.n_cells, REST_VALUES // 2)) * host.sizes[:, None]).astype(np.int32)
+    return np.concatenate([codes[:, np.arange(REST_VALUES // 2) % codes.shape[1]], uniform], axis=1)
+
+
+def influences(host: FactorGraph, params: Mapping[str, jax.Array], rests: Array, edges: Array) -> Array:
+    """Return for each pair the larger of its two influences, over the possible values of the rest.
+
+    Args:
+        host: the factor graph.
+        params: parameters.
+        rests: values of the rest, (cells, rows).
+        edges: pairs of cells.
+
+    Returns:
+        Array of shape (pairs,), with numbers between 0 and 1.
+    """
+    blocks = fixed_blocks(host, edges.astype(np.int32))
+    # shape (pairs, values, rows)
+    scores = np.asarray(_scores(graph_arrays(host), dict(params), jnp.asarray(rests), blocks))
+    out = np.zeros(len(edges))
+    for k, (i, j) in enumerate(edges):
+        a, b = int(host.sizes[i]), int(host.sizes[j])
+        table = scores[k, : a * b].reshape(a, b, -1)
+        with np.errstate(invalid="ignore"):
+            p = np.exp(table - table.max(axis=(0, 1)))
+            p = np.nan_to_num(p)
+        for t in (p, p.swapaxes(0, 1)):
+            mass = t.sum(axis=0)
+            # distribution of one cell for each value of the other
+            law = np.where(mass > 0, t / np.maximum(mass, 1e-300), np.nan)
+            apart = 0.5 * np.abs(law[:, :, None] - law[:, None]).sum(axis=0)
+            out[k] = max(out[k], float(np.nan_to_num(apart).max(initial=0.0)))
+    return out
+
+
+@bounded_jit
+def _scores(graph: derive.Graph, params: dict[str, jax.Array], codes: jax.Array, blocks: derive.Blocks) -> jax.Array:
+    return derive.local_scores(graph, params, codes, blocks)
+
+
+def _components(host: FactorGraph, edges: Array) -> tuple[Array, ...]:
+    """Return cells joined by edges, in clusters that can be enumerated.
+
+    Larger clusters are left out.
+    """
+    links = scipy.sparse.coo_matrix((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(host.n_cells, host.n_cells))
+    _, label = connected_components(links, directed=False)
+    parts = [np.flatnonzero(label == c) for c in np.unique(label[edges.ravel()])] if len(edges) else []
+    return tuple(p for p in parts if joint_count(host.sizes[p]) <= MOST_CLUSTER_VALUES)
+
+
+def _slowest(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, blocks: tuple[Array, ...]) -> tuple[float, str]:
+    """Return the largest Poincare constant of single cells inside a cluster, and a description."""
+    constants = [local_constant(lowered, params, codes, cells) for cells in blocks]
+    worst = int(np.argmax(constants))
+    names = ", ".join(lowered.graph.cell_name(int(c)) for c in blocks[worst][:6]) + ", .." * (len(blocks[worst]) > 6)
+    words = f"single cells inside {{{names}}} have Poincare constant {constants[worst]:.3g}, given a likely rest"
+    return constants[worst], words
+
+
+def local_constant(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, cells: Array) -> float:
+    """Return the Poincare constant of moves of single cells inside a cluster, exactly.
+
+    Args:
+        lowered: the model, with its given data.
+        params: parameters.
+        codes: one configuration, (cells, 1), at which the other cells are fixed.
+        cells: the cells of the cluster.
+    """
+    host = lowered.graph
+    block = fixed_blocks(host, cells[None].astype(np.int32))
+    scores = np.asarray(_scores(graph_arrays(host), dict(params), jnp.asarray(codes), block))[0, :, 0]
+    sizes = tuple(host.sizes[cells].tolist())
+    scores = scores[: int(np.prod(sizes))]
+    top = scores.max()
+    if not np.isfinite(top):
+        return 1.0
+    log_p = (scores - top - np.log(np.exp(scores - top).sum())).reshape(sizes)
+    space = Configurations(lowered, params, cells, codes, log_p)
+    gap, _ = reversible_gap(BlockDynamics(space, [(k,) for k in range(len(cells))], [np.asarray(1 / len(cells))] * len(cells)))
+    return np.inf if gap == 0 else 1 / gap
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A mask as text.
+
+    Attributes:
+        name: the name of the mask.
+        body: the text after the name and `for MODEL`; empty for a mask that the program has.
+        why: one line for readers.
+    """
+
+    name: str
+    body: str
+    why: str
+
+    def text(self, model: str, alone: bool) -> str:
+        """Return the statement; empty for a mask that the program has."""
+        return self.body and f"mask {self.name}{'' if alone else f' for {model}'}{self.body}"
+
+    def in_turn(self, model: str, alone: bool) -> str:
+        """Return a sampler that redraws listed blocks one after another; empty for other masks.
+
+        Its name is that of the mask with `_in_turn`.
+        """
+        each = re.findall(r"{.*?}", self.body, re.DOTALL) if self.body.startswith(LISTED) and " for " not in self.body else []
+        updates = " ".join(f"update {block}" for block in each)
+        return updates and f"sampler {self.name}_in_turn{'' if alone else f' for {model}'} {{ {updates} }}"
+
+
+def candidates(model: Model, clusters: Clusters) -> Iterator[Candidate]:
+    """Yield candidates in no order.
+
+    Some may be too costly for the model, or cover too few cells.
+    """
+    host = model.graph
+    variables = ", ".join(v.name for v in host.observed)
+    cells = np.flatnonzero(host.is_observed)
+    yield Candidate("whole", f" = everything({variables})", "all cells: maximum likelihood")
+    for size in range(1, min(LARGEST_SUBSETS, len(cells)) + 1):
+        why = "every cell on its own: Besag's pseudolikelihood" if size == 1 else f"every {size} cells together"
+        yield Candidate(f"subsets_{size}", f" = subsets({variables}, size = {size})", why)
+    edges = host.interacting_pairs
+    if len(edges):
+        yield from _interacting(model, edges, cells)
+    for k, blocks in enumerate(clusters.partitions):
+        listed = _blocks(host, blocks, cells)
+        if listed:
+            yield Candidate(f"clusters{f'_{k + 1}' * (k > 0)}", listed, f"strong clusters in one block; {clusters.words[k]}")
+    for name, part in _lines(model):
+        yield Candidate(f"{name}_{part}".lower(), f" = blocks({name}.{part})", f"the {part} of `{name}`: strips, drawn by elimination")
+    forests = _forests(host, cells)
+    if len(forests[0]) >= LEAST_FOREST and len(forests) > 1:
+        listed = _blocks(host, forests, np.zeros(0, int))
+        if listed:
+            yield Candidate("forests", listed, "trees of cells, which are drawn exactly in linear time")
+
+
+def cell_text(host: FactorGraph, position: int) -> str:
+    """Return a cell as a program writes it: `x[3]`."""
+    v = next(v for v in host.variables if v.offset <= position < v.offset + v.size)
+    place = np.unravel_index(position - v.offset, v.shape) if v.shape else ()
+    return f"{v.name}[{', '.join(str(int(i)) for i in place)}]" if v.shape else v.name
+
+
+def _graph_of(model: Model, edges: Array) -> str | None:
+    """Return the name of the declared graph with these edges.
+
+    The nodes of the graph must index the only observed variable; otherwise the result is None.
+    """
+    host = model.graph
+    if len(host.observed) != 1 or len(host.observed[0].shape) != 1:
+        return None
+    own = edges - host.observed[0].offset
+    for name, graph in model.program.bound.graphs.items():
+        same = not graph.bipartite and graph.n == host.observed[0].size and len(graph.edges) == len(own)
+        if same and (np.unique(graph.edges, axis=0) == np.unique(own, axis=0)).all():
+            return name
+    return None
+
+
+def _interacting(model: Model, edges: Array, cells: Array) -> Iterator[Candidate]:
+    """Yield masks of pairs that share a factor.
+
+    The pairs are equally probable, or a pair is more probable the more its values agree.
+    """
+    host, graph = model.graph, _graph_of(model, edges)
+    lone = np.setdiff1d(cells, edges)
+    if graph is not None and not len(lone):
+        name = host.observed[0].name
+        yield Candidate("edges", f" = blocks({{{name}[i], {name}[j]}} for (i, j) in {graph}.edges)", "the two ends of each edge")
+        weighed = f"  choose if {name}[i] == {name}[j] then 3 else 1 : {{{name}[i], {name}[j]}} for (i, j) in {graph}.edges\n"
+        yield Candidate("agreeing", f" sees {name} {{\n{weighed}}}", AGREEING)
+        return
+    listed = _blocks(host, list(edges), lone)
+    if not listed:
+        return
+    yield Candidate("edges", listed, "cells that share a factor, in pairs")
+    kinds = [(v.kind, tuple(v.labels)) for v in host.variables for _ in range(v.size)]
+    alike = [kinds[i] == kinds[j] for i, j in edges]
+    if not any(alike):
+        return
+    lines = []
+    for (i, j), same in zip(edges, alike, strict=True):
+        a, b = cell_text(host, i), cell_text(host, j)
+        lines.append(f"  choose {f'if {a} == {b} then 3 else 1' if same else '1'} : {{{a}, {b}}}\n")
+    lines += [f"  choose 1 : {{{cell_text(host, c)}}}\n" for c in lone]
+    given = ", ".join(v.name for v in host.observed if np.isin(v.positions, edges).any())
+    yield Candidate("agreeing", f" sees {given} {{\n{''.join(lines)}}}", AGREEING)
+
+
+def _lines(model: Model) -> Iterator[tuple[str, str]]:
+    """Yield rows and columns of grids whose nodes index the only variable."""
+    host = model.graph
+    if len(host.observed) != 1 or len(host.observed[0].shape) != 1:
+        return
+    for name, graph in model.program.bound.graphs.items():
+        if graph.rows is not None and graph.n == host.observed[0].size:
+            yield from ((name, part) for part in ("rows", "columns"))
+
+
+def _blocks(host: FactorGraph, blocks: Sequence[Array], rest: Array) -> str:
+    """Return ` = blocks(..)` of blocks, and of every cell of `rest` outside all blocks.
+
+    It is empty if the blocks are too many to write.
+    """
+    held = np.concatenate([np.zeros(0, int), *blocks])
+    every = [np.asarray(b) for b in blocks] + [np.array([c]) for c in np.setdiff1d(rest, held)]
+    if not every or len(every) > MOST_WRITTEN:
+        return ""
+    return " = blocks(" + ", ".join("{" + ", ".join(cell_text(host, int(c)) for c in np.sort(b)) + "}" for b in every) + ")"
+
+
+def _forests(host: FactorGraph, cells: Array) -> list[Array]:
+    """Return sets of cells without a loop in the factor graph, which together contain every cell.
+
+    A cell joins a set if it closes no loop.
+    """
+    starts, neighbours = host.neighbours
+    # a factor of three cells makes a loop of its cells
+    wide = max((g.scope.shape[1] for g in host.groups), default=0) > 2
+    left, out = set(cells.tolist()), []
+    while left:
+        parent: dict[int, int] = {}
+
+        def root(c: int, parent: dict[int, int] = parent) -> int:
+            while parent[c] != c:
+                parent[c] = parent[parent[c]]
+                c = parent[c]
+            return c
+
+        degree = np.diff(starts)
+        for c in sorted(cells.tolist(), key=lambda c: (c not in left, degree[c], c)):
+            near = [root(int(n)) for n in neighbours[starts[c] : starts[c + 1]] if int(n) in parent]
+            if len(near) == len(set(near)) and (not wide or not near):
+                parent[c] = c
+                for r in near:
+                    parent[r] = c
+        out.append(np.sort(np.array(list(parent))))
+        left -= set(parent)
+        if len(out) > MOST_WRITTEN:
+            return [np.zeros(0, int)]
+    return out
 
 
 class MaskSuggestions(str):
@@ -131,7 +445,7 @@ def _likely_rows(model: Model, params: Params, means: Means) -> tuple[Lowered, d
     count = joint_count(model.graph.sizes)
     if means.draws is None and means.sampler is None and count <= MOST_STATES:
         space = configurations(model, params, "the suggestion of masks", latents=True, given=means.given)
-        chosen = generator(means.seed).choice(space.count, LIKELY, p=space.p.ravel() / space.p.sum())
+        chosen = generator(means.seed).choice(space.count, LIKELY_CONFIGURATIONS, p=space.p.ravel() / space.p.sum())
         return space.lowered, dict(space.params), space.codes[:, chosen]
     if model.graph.latents:
         message = f"model `{model.name}` has latents: masks are suggested up to {MOST_STATES:,} configurations of all its cells"
@@ -191,7 +505,7 @@ def _law(mask: AbstractMask, n_cells: int) -> Hashable:
     """
     if mask.varies or mask.mentions_parameter:
         return None
-    if mask.support_size > MOST_VALUES:
+    if mask.support_size > MOST_BLOCK_VALUES:
         return mask.key(int)
     blocks, p = mask.enumerate_blocks()
     assert p is not None
@@ -206,13 +520,13 @@ def verify_modest(host: FactorGraph, mask: AbstractMask) -> None:
     """
     plan = plan_mask(host, mask, mask.is_adaptive)
     verify_affordable(plan, "a block", mask.span)
-    if plan.method != "product" and plan.values > MOST_VALUES:
-        raise fail("E601", f"a block has {plan.values:.3g} joint values, more than {MOST_VALUES:,}", mask.span)
+    if plan.method != "product" and plan.values > MOST_BLOCK_VALUES:
+        raise fail("E601", f"a block has {plan.values:.3g} joint values, more than {MOST_BLOCK_VALUES:,}", mask.span)
     blocks = mask.support_size if masks_per_row(mask, None) is None else 1.0
     work = blocks * plan.values * (1 + sum(p.size for p in host.parameters))
-    if work > MOST_WORK:
+    if work > MOST_SUGGESTED_WORK:
         message = f"{blocks:,.0f} blocks of {plan.values:.3g} joint values: the information of a row takes {work:.3g} entries"
-        raise fail("E601", f"{message}, more than {MOST_WORK:,}", mask.span)
+        raise fail("E601", f"{message}, more than {MOST_SUGGESTED_WORK:,}", mask.span)
 
 
 def _names(model: Model) -> set[str]:
@@ -228,7 +542,7 @@ def _written(candidate: Candidate, model: Model) -> str:
 
 def _rank(r: MaskReport) -> tuple[float, float]:
     """Return a key that sorts by variance in steps of 10 %, and then by cost."""
-    step = np.inf if not np.isfinite(r.variance) else float(np.round(np.log(max(r.variance, 1.0)) / ALIKE))
+    step = np.inf if not np.isfinite(r.variance) else float(np.round(np.log(max(r.variance, 1.0)) / RANKING_STEP))
     return step, r.mean_size if r.gradient is None else float(r.gradient)
 
 

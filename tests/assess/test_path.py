@@ -12,7 +12,7 @@ from events import programs, traced_or_compiled
 from refusals import refused
 
 import gmlmdsl as gm
-from gmlmdsl.assess._path_choice import _halves
+from gmlmdsl.assess._path import _halves
 from gmlmdsl.assess._path_runs import PathOptions
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
@@ -182,7 +182,7 @@ def test_what_the_bound_leaves_out_changes_nothing(monkeypatch: pytest.MonkeyPat
     model = gm.parse(SPINS % "").model()
     found = []
     for at_once in (12, 2):
-        monkeypatch.setattr("gmlmdsl.assess._path_choice.AT_ONCE", at_once)
+        monkeypatch.setattr("gmlmdsl.assess._path.PENALTIES_AT_ONCE", at_once)
         found.append(model.fit_path(chain(), penalty=12, criterion="stability", subsamples=4, wrong=5.0))
     assert found[0].chosen == found[1].chosen >= 2
     assert found[0].error_bound == found[1].error_bound

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gmlmdsl as gm
-from gmlmdsl.assess._path_choice import conditionals_of_a_pair, effective_degrees
+from gmlmdsl.assess._path import conditionals_of_a_pair, effective_degrees
 from gmlmdsl.assess._path_runs import Runs, edges_of
 from gmlmdsl.data import bound_rows
 from gmlmdsl.fit import Evidence, FitOptions, curvature, objective_colouring

@@ -13,7 +13,7 @@ import pytest
 from oracle import Oracle
 
 import gmlmdsl as gm
-from gmlmdsl.assess import _simulation
+from gmlmdsl.assess import _simulated_errors
 from gmlmdsl.assess._scored_rows import params64, rows_under
 from gmlmdsl.fit._fit import reopen
 from gmlmdsl.report import fit_report
@@ -329,7 +329,7 @@ def test_what_cannot_be_simulated_is_refused_before_it_starts(what: str, tmp_pat
 @pytest.mark.slow
 def test_the_short_run_that_chooses_thin_counts_among_the_evaluations(monkeypatch: pytest.MonkeyPatch):
     """8 chains of 15 places in factors by 2 values are 240 evaluations a step; the short run has 256 steps."""
-    monkeypatch.setattr(_simulation, "MOST_EVALUATIONS", 240 * 256)
+    monkeypatch.setattr(_simulated_errors, "MOST_EVALUATIONS", 240 * 256)
     fit = made("one row")
     fit.simulated_errors(8, sampler="sweep", warmup=0, thin=1)
     with pytest.raises(gm.GmlmError, match=r"8 draws of `sweep` take 6.2e\+04 evaluations") as caught:

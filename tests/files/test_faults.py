@@ -73,7 +73,7 @@ each = pytest.mark.parametrize("kind", RUNS)
 def often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A state is saved at every step, and Ctrl-C is heard as it is not in a process behind `&`."""
     monkeypatch.setattr(_saved_states, "SAVED_EVERY", 1e-9)
-    monkeypatch.setattr(_optimise, "PIECE", 0.0)
+    monkeypatch.setattr(_optimise, "CALL_SECONDS", 0.0)
     monkeypatch.setattr(limits, "WRITTEN_AT_ONCE", 4 * 6 * 16)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield

@@ -15,9 +15,8 @@ from oracle import Oracle, numerical_gradient
 
 import gmlmdsl as gm
 from gmlmdsl.fit import _contrastive as contrastive
-from gmlmdsl.fit import _scaled_step as steps
-from gmlmdsl.fit._held_chains import Sweeps, look
-from gmlmdsl.fit._two_point import Agreement, TwoPoint, pearson
+from gmlmdsl.fit import _contrastive as steps
+from gmlmdsl.fit._held_chains import Agreement, Sweeps, TwoPoint, look, pearson
 
 RING = """
 graph G = chain(3, wrap = true)

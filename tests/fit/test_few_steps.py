@@ -157,7 +157,7 @@ def test_a_fit_with_the_metric_has_the_same_end_in_fewer_steps(monkeypatch: pyte
     monkeypatch.setattr(_minimise, "MOST_SCALED", 0)  # no scaling by the whole Hessian
     plain = MODEL.fit(x, "one", progress=False)
     monkeypatch.setattr(_minimise, "MANY", 0)
-    monkeypatch.setattr(_minimise, "RENEWED", (3, 5))
+    monkeypatch.setattr(_minimise, "METRIC_RENEWALS", (3, 5))
     quick = MODEL.fit(x, "one", progress=False)
     limited = MODEL.fit(x, "one", progress=False, max_steps=4)
     assert len(limited.loss_trace) == 4

@@ -63,7 +63,7 @@ def model():
 @pytest.fixture(autouse=True)
 def at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_saved_states, "SAVED_EVERY", 0.0)
-    monkeypatch.setattr(_optimise, "PIECE", 0.0)
+    monkeypatch.setattr(_optimise, "CALL_SECONDS", 0.0)
 
 
 def fitted(model, way: str, **more):
@@ -164,7 +164,7 @@ def test_two_passes_and_metrics_of_many_rows_go_on(model, tmp_path: Path, monkey
     """The first pass of L-BFGS sums products in float32, and its metric is computed again after some steps."""
     for module in (_optimise, _minimise):
         monkeypatch.setattr(module, "MANY", 0)
-    monkeypatch.setattr(_minimise, "RENEWED", (2, 4))
+    monkeypatch.setattr(_minimise, "METRIC_RENEWALS", (2, 4))
     wanted, every = fitted(model, "lbfgs"), []
     with monkeypatch.context() as patch:
         cut_off(patch, -1, every)

@@ -10,7 +10,8 @@ import optax
 import pytest
 
 import gmlmdsl as gm
-from gmlmdsl.fit._settled import HIDDEN, settled
+from gmlmdsl.fit._held_chains import settled
+from gmlmdsl.fit.limits import HIDING_NOISE
 
 GLASS = """
 graph G = complete(6)
@@ -66,7 +67,7 @@ def test_noise_that_hides_a_gradient_is_no_convergence() -> None:
     """No test shows that the estimate moves, and the error is as large as that of the rows."""
     found = settled(groups(1, 0.0, error=1.0), groups(2, 0.0, error=1.0), VARIANCE, VARIANCE)
     assert found.moving == found.drifting == 0
-    assert found.share > HIDDEN
+    assert found.share > HIDING_NOISE
     assert not found.stands_still
     message, remedy = found.reached(64)
     assert "Monte Carlo noise hides the gradient after 64 steps" in message

@@ -10,7 +10,7 @@ from refusals import refused
 
 import gmlmdsl as gm
 from gmlmdsl.evaluate import init_params
-from gmlmdsl.fit import _starts
+from gmlmdsl.fit import _fit
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
 
@@ -103,7 +103,9 @@ def test_exchanged_values_of_a_latent_are_told(model: Any, monkeypatch: pytest.M
     """Starts at one optimum with its kinds in three orders: the same objective, and other parameters."""
     found = model.fit(rows(), "whole", seed=3).params
     orders = {1: [1, 0, 2], 2: [2, 0, 1], 3: [1, 0, 2]}
-    monkeypatch.setattr(_starts, "init_params", lambda *a: {k: v[orders[a[3]]] for k, v in found.items()} if a[3] else {})
+    usual = _fit.init_params
+    starts = {0: {}} | {k: {name: v[order] for name, v in found.items()} for k, order in orders.items()}
+    monkeypatch.setattr(_fit, "init_params", lambda *a: starts[a[3]] if len(a) > 3 else usual(*a))
     fit = model.fit(rows(), "whole", starts=4, seed=3)
     assert fit.starts.agree == 4  # the first ends at the optimum itself
     best = next(k for k in range(4) if fit.starts.objectives[k] == fit.objective)
@@ -114,8 +116,8 @@ def test_exchanged_values_of_a_latent_are_told(model: Any, monkeypatch: pytest.M
 
 def test_values_of_init_are_those_of_every_start(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    usual = _starts.fit_model
-    monkeypatch.setattr(_starts, "fit_model", lambda *a: seen.append(a[3].init) or usual(*a))
+    usual = _fit.fit_model
+    monkeypatch.setattr(_fit, "fit_model", lambda *a: seen.append(a[3].init) or usual(*a))
     share = np.array([0.1, 0.2, 0.3])
     model.fit(rows(), "one", starts=3, init={"share": share}, max_steps=2)
     assert seen[0] == {"share": share}

@@ -18,8 +18,7 @@ import gmlmdsl as gm
 from gmlmdsl import theory
 from gmlmdsl.syntax import format_source
 from gmlmdsl.theory import MaskReport, Quantity
-from gmlmdsl.theory._compare_masks import MaskComparison
-from gmlmdsl.theory._mask_report import recommendation
+from gmlmdsl.theory._compare_masks import MaskComparison, recommendation
 
 GALLERY = Path(__file__).parents[2] / "examples" / "labs" / "gallery"
 COMPARED = {

@@ -15,7 +15,7 @@ from thinned import thinned
 import gmlmdsl as gm
 from gmlmdsl import theory
 from gmlmdsl.theory._block_dynamics import dynamics_of
-from gmlmdsl.theory._log_sobolev import _objective
+from gmlmdsl.theory._entropy import _objective
 
 Array = np.ndarray
 MASKS = [(ising, "k2"), (ising, "seeing"), (potts, "two"), (mixed, "rest")]

@@ -64,6 +64,6 @@ def test_a_plain_masks_matrix_is_the_sum_over_its_blocks(mask, monkeypatch):
     model = gm.parse(PLAIN).model()
     _, dynamics = _block_dynamics.dynamics_of(model, {"u": [0.1, 0.4, -0.3], "v": 0.5}, mask, "a test")
     fast = dynamics.dense()
-    monkeypatch.setattr(_block_dynamics, "MOST_LISTED", 0)
+    monkeypatch.setattr(_block_dynamics, "MOST_SUPERSET_SUMS", 0)
     np.testing.assert_allclose(fast, dynamics.dense(), atol=1e-14)
     np.testing.assert_allclose(fast.sum(axis=1), 1, atol=1e-14)

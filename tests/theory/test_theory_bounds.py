@@ -173,7 +173,7 @@ def test_a_part_of_the_cover_loses_at_most_epsilon() -> None:
 
 def test_many_blocks_are_bounded_by_one_that_holds_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = bound(mask="two")
-    monkeypatch.setattr("gmlmdsl.theory._box.MOST_BLOCKS", 2)
+    monkeypatch.setattr("gmlmdsl.theory._bounds.MOST_BOX_BLOCKS", 2)
     loose = bound(mask="two")
     assert loose.log_beta <= exact.log_beta
     assert all(loose.lipschitz[k] >= v for k, v in exact.lipschitz.items())

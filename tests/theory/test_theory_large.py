@@ -10,7 +10,7 @@ from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl import theory
-from gmlmdsl.theory import _chains, _reversible
+from gmlmdsl.theory import _block_dynamics, _chains
 
 TEXT = """
 graph G = chain(4)
@@ -53,7 +53,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def now() -> None:
         monkeypatch.setattr(_chains, "MOST_DENSE", 1)
-        monkeypatch.setattr(_reversible, "MOST_DENSE", 1)
+        monkeypatch.setattr(_block_dynamics, "MOST_DENSE", 1)
 
     return now
 

@@ -13,8 +13,7 @@ from oracle import Oracle
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import Source
 from gmlmdsl.program import check_source
-from gmlmdsl.theory._cliques import _least_mode_gap, _mode_gap, ising, strong_cliques
-from gmlmdsl.theory._modes import ModeSeparation, mode_separation
+from gmlmdsl.theory._modes import ModeSeparation, _least_mode_gap, _mode_gap, ising, mode_separation, strong_cliques
 
 Array = np.ndarray
 CLIQUES = [(5, (0, 1, 2), 3), (6, (1, 2, 4, 5), 5), (6, (0, 3), 2), (7, (0, 1, 2, 3, 4), 6), (8, (0, 1, 2, 3, 5, 6, 7), 8)]

@@ -1,11 +1,11 @@
-"""Block approximate tensorization of entropy, the constant C_AT of a mask.
+"""Entropy inequalities of a mask: block approximate tensorization, and log-Sobolev constants.
 
-C_AT bounds KL(r, q) by the divergence of a mask's conditionals, for the worst distribution r. Let B
-map x to the part that a block shows, (x_-K, K) with K ~ p(K | x). KL(r, q) is KL(Br, Bq) plus the
-part that blocks do not show, E_{x ~ r} E_{K | x} KL(r(.|x_-K, K), q(.|x_-K, K)). Therefore C_AT = 1
-/ (1 - sup over r of R(r)), with R(r) = KL(Br, Bq) / KL(r, q). Near r = q, R is a Rayleigh quotient
-with the chain's second eigenvalue as its largest value, so that C_AT is at least the Poincare
-constant. The supremum may lie only there, or far away.
+The constant C_AT of tensorization bounds KL(r, q) by the divergence of a mask's conditionals, for
+the worst distribution r. Let B map x to the part that a block shows, (x_-K, K) with K ~ p(K | x).
+KL(r, q) is KL(Br, Bq) plus the part that blocks do not show, E_{x ~ r} E_{K | x} KL(r(.|x_-K, K),
+q(.|x_-K, K)). Therefore C_AT = 1 / (1 - sup over r of R(r)), with R(r) = KL(Br, Bq) / KL(r, q).
+Near r = q, R is a Rayleigh quotient with the chain's second eigenvalue as its largest value, so
+that C_AT is at least the Poincare constant. The supremum may lie only there, or far away.
 
 The search climbs from many starts. Let a(x) = sum over K of p(K | x) log(Br / Bq), the derivative
 of KL(Br, Bq). The step r <- q exp(a / R(r)), normalised, never lowers R, because it maximises
@@ -13,11 +13,28 @@ KL(Br, Bq) linearised at r minus R(r) KL(., q). The best starts climb further an
 L-BFGS. All formulas are written in d = r / q - 1, so that nothing cancels near q.
 
 Reference: Li et al. 2024, Definition 9.
+
+The log-Sobolev inequalities are those of the mask's block dynamics. Let f = r / p be the density of
+a distribution r, and E(f, g) = <f, (1 - P) g> the Dirichlet form.
+
+- The log-Sobolev constant is the smallest C with KL(r, p) <= C E(sqrt(f), sqrt(f)) for all r.
+- The modified constant is the smallest C with KL(r, p) <= C E(f, log f). It is the rate of decay
+  in continuous time: KL(r exp(t (P - 1)), p) <= exp(-t / C) KL(r, p).
+
+Near r = p the ratios tend to 2 and 1/2 times the Poincare constant. Four times the modified
+constant is at most the other one, because E(f, log f) >= 4 E(sqrt(f), sqrt(f)). The constant of
+entropy tensorization lies between both. The divergence of a conditional is at most the covariance
+of f and log f there, and at least the variance of sqrt(f).
+
+The search minimises log E - log KL over log f by L-BFGS, from the starts of the search for
+tensorization.
+
+Reference: Diaconis and Saloff-Coste 1996; Bobkov and Tetali 2006; Li et al. 2024, Section 2.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,21 +43,26 @@ import scipy.optimize
 from .._diagnostics import fail
 from .._types import Given
 from ..data import generator, verified_seed
-from ._block_dynamics import BlockDynamics, dynamics_of, verify_work
+from ._block_dynamics import BlockDynamics, dynamics_of, reversible_gap, slow_functions, verify_work
 from ._quantity import Quantity
-from ._reversible import reversible_gap, slow_functions
+from .limits import (
+    CLIMBED_AT_ONCE,
+    CLIMBING_STARTS,
+    CLIMBS,
+    FURTHER_CLIMBS,
+    LEAST_LOG,
+    MOST_CLIMBED,
+    NEAREST_LAW,
+    SERIES_RANGE,
+    SOBOLEV_STARTS,
+    SOBOLEV_STEPS,
+)
 
 if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-MOST_CONFIGURATIONS = 1 << 12
-MOST_AT_ONCE = 1 << 21  # limit on configurations times blocks times starts in one step
-CLIMBS = 10  # number of steps after which the better half of the starts continues
-KEPT = 6  # number of starts that climb to the end
-FURTHER = 300  # limit on the steps of these starts
-SMALL = 1e-2  # value of d below which t log t - t + 1 is summed as a series
-DEEPEST = -60.0  # log r / q below which r counts as 0
+Objective = Callable[[Array], tuple[float, Array]]
 
 
 def entropy_tensorization(
@@ -77,10 +99,10 @@ def entropy_tensorization(
 
 def verify_size(dynamics: BlockDynamics, what: str) -> None:
     """Raise E601 for more configurations than a search over distributions can take."""
-    if dynamics.space.count > MOST_CONFIGURATIONS:
+    if dynamics.space.count > MOST_CLIMBED:
         message = f"{what} searches over distributions on {dynamics.space.count:,} configurations"
         help = "take a smaller model; `poincare_constant` is a lower bound, and larger models have it"
-        raise fail("E601", f"{message}, more than the limit of {MOST_CONFIGURATIONS:,}", help=help)
+        raise fail("E601", f"{message}, more than the limit of {MOST_CLIMBED:,}", help=help)
 
 
 def tensorization_of(dynamics: BlockDynamics, seed: int = 0) -> tuple[float, str]:
@@ -90,10 +112,10 @@ def tensorization_of(dynamics: BlockDynamics, seed: int = 0) -> tuple[float, str
         return np.inf, "the chain falls into parts"
     if len(dynamics.space.support) < 2:
         return 1.0, "the support is one configuration"
-    verify_work(dynamics, 2 * KEPT * (CLIMBS + FURTHER), "entropy tensorization")
+    verify_work(dynamics, 2 * CLIMBING_STARTS * (CLIMBS + FURTHER_CLIMBS), "entropy tensorization")
     search = EntropySearch(dynamics)
     logs = np.stack(list(search.starts(seed)), axis=-1)
-    most = max(2 * KEPT, int(MOST_AT_ONCE // (dynamics.space.count * (1 + len(dynamics.blocks)))))
+    most = max(2 * CLIMBING_STARTS, int(CLIMBED_AT_ONCE // (dynamics.space.count * (1 + len(dynamics.blocks)))))
     logs = logs[..., :most]
     best = search.best_of(search.halved(logs))
     poincare, found = 1 / gap, 1 / max(best, 1e-300)
@@ -117,7 +139,7 @@ class EntropySearch:
         logs = np.where(self.alive, logs, -np.inf)
         # Near q the mean is subtracted first, so that few digits are lost.
         middle = (self.q * np.where(self.alive, logs, 0.0)).sum(axis=self.axes)
-        moved = np.clip(np.where(self.alive, logs - middle, 0.0), DEEPEST, 600.0)
+        moved = np.clip(np.where(self.alive, logs - middle, 0.0), LEAST_LOG, 600.0)
         total = (self.q * np.expm1(moved)).sum(axis=self.axes)
         return np.where(self.alive, (np.expm1(moved) - total) / (1 + total), 0.0)
 
@@ -146,17 +168,17 @@ class EntropySearch:
 
     def halved(self, logs: Array) -> Array:
         """Let the starts climb, and drop the worse half of them repeatedly."""
-        while logs.shape[-1] > KEPT:
+        while logs.shape[-1] > CLIMBING_STARTS:
             for _ in range(CLIMBS):
                 logs = self.climbed(logs)
             order = np.argsort(self.lost(self.excess(logs))[0], kind="stable")
-            logs = logs[..., order[: max(KEPT, logs.shape[-1] // 2)]]
+            logs = logs[..., order[: max(CLIMBING_STARTS, logs.shape[-1] // 2)]]
         return logs
 
     def best_of(self, logs: Array) -> float:
         """Return the smallest 1 - R that the starts reach."""
         before = np.inf
-        for step in range(FURTHER):
+        for step in range(FURTHER_CLIMBS):
             logs = self.climbed(logs)
             if step % 20 == 19:
                 lost = self.lost(self.excess(logs))[0]
@@ -179,7 +201,7 @@ class EntropySearch:
             r = (self.q * (1 + d))[..., 0]
             return float(np.log(lost[0])), (r * (inside - (r * inside).sum())).ravel()
 
-        start = np.clip(np.where(self.alive[..., 0], logs, 0.0), DEEPEST, -DEEPEST).ravel()
+        start = np.clip(np.where(self.alive[..., 0], logs, 0.0), LEAST_LOG, -LEAST_LOG).ravel()
         options = {"maxiter": 500, "ftol": 1e-14, "gtol": 1e-9}
         found = scipy.optimize.minimize(log_lost, start, jac=True, method="L-BFGS-B", options=options)
         return float(np.exp(min(found.fun, log_lost(start)[0])))
@@ -228,13 +250,96 @@ class EntropySearch:
 
 def _entropy(d: Array) -> Array:
     """Return (1 + d) log(1 + d) - d."""
-    far = np.where(np.abs(d) < SMALL, 0.5, np.maximum(d, -1.0))
+    far = np.where(np.abs(d) < SERIES_RANGE, 0.5, np.maximum(d, -1.0))
     direct = (1 + far) * np.log1p(np.where(far > -1, far, 0.0)) - far
-    near = np.where(np.abs(d) < SMALL, d, 0.0)
+    near = np.where(np.abs(d) < SERIES_RANGE, d, 0.0)
     series = sum(((-1) ** k * near**k / (k * (k - 1)) for k in range(9, 1, -1)), np.zeros_like(near))
-    return np.where(np.abs(d) < SMALL, series, direct)
+    return np.where(np.abs(d) < SERIES_RANGE, series, direct)
 
 
 def _log1p(d: Array) -> Array:
-    """Return log(1 + d), or `DEEPEST` if r is 0."""
-    return np.where(d > -1, np.log1p(np.where(d > -1, d, 0.0)), DEEPEST)
+    """Return log(1 + d), or `LEAST_LOG` if r is 0."""
+    return np.where(d > -1, np.log1p(np.where(d > -1, d, 0.0)), LEAST_LOG)
+
+
+def log_sobolev_constant(
+    model: JointModel, params: Params, mask: str | None = None, *, modified: bool = False, seed: int = 0, given: Given | None = None
+) -> Quantity:
+    """Return a lower bound on the log-Sobolev constant of the block dynamics of a mask.
+
+    It is the smallest C with KL(r, p) <= C E(sqrt(r / p), sqrt(r / p)) for every distribution r,
+    or with KL(r, p) <= C E(r / p, log(r / p)) if `modified`.
+
+    Args:
+        model: the model; latents are summed out.
+        params: parameters.
+        mask: the mask's name.
+        modified: whether the modified constant is computed, the rate of decay of KL.
+        seed: the seed of the random starts of the search.
+        given: one row of data of given variables.
+
+    Returns:
+        A number of at least 2 (`modified`: 1/2) times the Poincare constant; inf if the chain is
+            reducible. It is a lower bound, because it is the largest ratio that a global search
+            over r attained.
+
+    Raises:
+        GmlmError: E601 for more configurations than 4096, E602 for too many blocks.
+
+    Reference: Diaconis and Saloff-Coste 1996, Section 3; Bobkov and Tetali 2006; Li et al. 2024,
+        Section 2.3.
+    """
+    verified_seed(seed)
+    what = "the modified log-Sobolev constant" if modified else "the log-Sobolev constant"
+    name, dynamics = dynamics_of(model, params, mask, what, given)
+    verify_size(dynamics, what)
+    gap, _ = reversible_gap(dynamics)
+    limit = (0.5 if modified else 2.0) / gap if gap else np.inf
+    found, note = limit, "the limit at p: no r that was tried has a larger ratio"
+    if gap and len(dynamics.space.support) > 1:
+        verify_work(dynamics, 2 * SOBOLEV_STARTS * SOBOLEV_STEPS, what)
+        best = _largest_ratio(dynamics, modified, limit, seed)
+        if best > limit * (1 + 1e-8):
+            found, note = best, f"above its limit at p, {limit:.6g}"
+    source = f"log_sobolev_constant({model.name}, mask={name!r}{', modified=True' * modified})"
+    return Quantity(found, "lower bound", source, note=note)
+
+
+def _largest_ratio(dynamics: BlockDynamics, modified: bool, limit: float, seed: int) -> float:
+    """Return the largest ratio of KL(r, p) to the form of r that is found."""
+    objective = _objective(dynamics, modified, limit)
+    starts = [np.clip(np.asarray(g, float), LEAST_LOG, -LEAST_LOG).ravel() for g in EntropySearch(dynamics).starts(seed)]
+    starts = sorted(starts, key=lambda g: objective(g)[0])[:SOBOLEV_STARTS]
+    options = {"maxiter": SOBOLEV_STEPS, "ftol": 1e-12, "gtol": 1e-9}
+    bounds = [(LEAST_LOG, -LEAST_LOG)] * dynamics.space.count
+    found = [scipy.optimize.minimize(objective, g, jac=True, method="L-BFGS-B", bounds=bounds, options=options).fun for g in starts]
+    return float(np.exp(-min(found)))
+
+
+def _objective(dynamics: BlockDynamics, modified: bool, limit: float) -> Objective:
+    """Return log E - log KL and its gradient, as a function of log f up to a constant.
+
+    So near p that the ratio has no digits, KL / E is its limit.
+    """
+    q, sizes = dynamics.space.p, dynamics.space.sizes
+    alive = dynamics.space.log_p > -np.inf
+
+    def objective(flat: Array) -> tuple[float, Array]:
+        g = np.where(alive, flat.reshape(sizes), 0.0)
+        f = np.where(alive, np.exp(g - g.max()), 0.0)
+        f /= (q * f).sum()
+        log_f = np.where(alive, np.log(np.maximum(f, 1e-300)), 0.0)
+        apart = float((q * f * log_f).sum())
+        first = f if modified else np.sqrt(f)
+        second = log_f if modified else first
+        moved = second - dynamics.apply(second)
+        form = float((q * first * moved).sum())
+        if apart < NEAREST_LAW or form <= 0:
+            return -np.log(limit), np.zeros(flat.size)
+        own = moved * first  # f times the derivative of the form in f, which weighs q
+        if modified:
+            own = own + f - dynamics.apply(f)
+        slope = q * (own / form - f * (log_f + 1) / apart)
+        return float(np.log(form / apart)), (slope - q * f * slope.sum()).ravel()
+
+    return objective
