@@ -58,7 +58,7 @@ from ._packed_sweep import over_cells
 from ._picks import accepted, exponential, levels_of, pick_token, token_words, whole_below
 from ._prefix_oracle import ContractedOracle, PrefixMachine, PrefixOracle, PrefixState, contracted_oracle, finite, prefix_machine
 from ._random import Words, fold, fold_apart, keys_on_host, words_apart
-from ._refinement import LEAST_SCORE, RefinementKernel, narrow, refinement_kernel, stuttering
+from ._refinement import RefinementKernel, narrow, refinement_kernel, stuttering
 from ._samplers import Planned, at_parameters, build, build_kernel, fresh, no_chain, single_site_sweep
 from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, EnumeratedLoss, HiddenRows, hidden_loss, hidden_rows
 from ._summed_rows import SummedRows, redraw_gaps
@@ -67,3 +67,4 @@ from ._temper import TemperKernel
 from ._transitions import Transitions, all_states, replica_matrix
 from ._undefined import UNDEFINED, undefined_outputs
 from ._visits import VisitLaw, visit_law
+from .limits import LEAST_SCORE

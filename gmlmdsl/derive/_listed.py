@@ -22,15 +22,13 @@ from jaxtyping import Array, Bool, Float, Int
 from ._arrays import Graph, float_type
 from ._conditional import logsumexp
 from ._energy import Codes, Params, evaluate_slots, log_potential
+from .limits import MOST_DERIVATIVES
 
 T = TypeVar("T")
 Entries = Float[Array, "entries terms"]
 Vector = Float[Array, " parameters"]
 Directions = Float[Array, "parameters directions"]
 Found = tuple[Float[Array, "directions directions"], Float[Array, "rows directions"]]
-# Maximum number of derivatives of scores held at once. As many weighted derivatives are held beside
-# them: 1 GiB for both.
-MOST_DERIVATIVES = 1 << 26
 
 
 class Touching(eqx.Module):

@@ -18,18 +18,16 @@ from ..graph.nodes import SINGULAR, Apply, nodes_in
 from ..plan import GapTerms, block_arrays, size_classes
 from ._arrays import Graph, float_type, on_device
 from ._listed import Choice, Half, ListedRows, Listing, Terms, Touching
+from .limits import MOST_HELD_VALUES, MOST_ZEROS
 
 if TYPE_CHECKING:
     import jax
 
 Array = np.ndarray
-MOST_VALUES = 1 << 18  # joint values held in memory at once
-# Sets with more entries than this on average are indexed, not multiplied by zeros and ones.
-MOST_ZEROS = 32
 
 
 def listed_rows(
-    host: FactorGraph, graph: Graph, codes: Array, terms: Sequence[GapTerms], cost: float, most_values: int = MOST_VALUES
+    host: FactorGraph, graph: Graph, codes: Array, terms: Sequence[GapTerms], cost: float, most_values: int = MOST_HELD_VALUES
 ) -> ListedRows:
     """Return the loss of rows with missing values, in chunks of at most `most_values` joint values.
 

@@ -22,8 +22,7 @@ from ._contraction import Contraction, contraction
 from ._energy import Codes, Params, all_values
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._sums import eliminate, evidence, factor_sums, log_sum
-
-MOST_ENTRIES = 1 << 22  # maximum number of table entries held at once
+from .limits import MOST_HELD_ENTRIES
 
 
 class Passes(eqx.Module):
@@ -369,7 +368,7 @@ def hidden_rows(
 
 def rows_at_once(plan: HiddenPlan) -> int:
     """Return how many rows to sum at once, such that their tables fit into memory."""
-    return int(max(1, MOST_ENTRIES // plan.entries))
+    return int(max(1, MOST_HELD_ENTRIES // plan.entries))
 
 
 def hidden_loss(

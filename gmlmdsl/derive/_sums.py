@@ -26,11 +26,9 @@ from ._energy import Codes, Params, touching_sum
 from ._loop import Combine, laws_in_turn, picked_in_turn, placed, summed_in_turn, swept, total
 from ._picks import pick_value
 from ._random import Words
+from .limits import LEAST_FACTORS_IN_TURN
 
 Unary = Float[Array, "free values rows"]
-# From this number of factor evaluations of tables of one shape on, their factors are added one
-# after another.
-LEAST_IN_TURN = 1 << 20
 
 
 class Inputs(NamedTuple):
@@ -298,7 +296,7 @@ def _evaluated(graph: Graph, params: Params, codes: Codes, t: FactorTables) -> A
     given = jnp.minimum(b.codes, (t.sizes - 1)[:, None])
     total = jnp.zeros((b.cells.shape[0], b.n_values, known.shape[1]), float_type())
     for group, touch in zip(graph.groups, b.touch, strict=True):
-        if touch.shape[1] > 1 and total.size * touch.shape[1] > LEAST_IN_TURN:
+        if touch.shape[1] > 1 and total.size * touch.shape[1] > LEAST_FACTORS_IN_TURN:
 
             def add(total: Array, one: Array, group: Group = group) -> tuple[Array, None]:
                 return total + touching_sum(group, params, known, b.cells, one[:, None], given), None

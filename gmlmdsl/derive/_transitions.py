@@ -35,13 +35,9 @@ from ._energy import Params, local_scores, log_potential
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._samplers import fresh, single_cells
 from ._temper import log_acceptance, proposed_pairs
+from .limits import CERTAIN_COST, MOST_CLUSTER_WORK
 
 Array = np.ndarray
-# The cost of a bond that is certain: its exponential is 0 in 64 bits, and sums of such costs are
-# finite.
-SURE = 1e3
-# maximum number of pairs of a set of cells and a subset of it, times configurations
-MOST_WORK = 4e9
 
 
 def all_states(graph: FactorGraph, limit: float = BUDGET.states, what: str = "all configurations") -> Array:
@@ -311,7 +307,7 @@ def cluster_matrix(plan: ClusterPlan, states: Array, log_p: Array, params: dict[
     """
     cells, sizes = plan.mask.cells, plan.graph.sizes.astype(np.int64)
     n, count = len(cells), states.shape[1]
-    if 3.0**n * count * len(plan.groups) > MOST_WORK:
+    if 3.0**n * count * len(plan.groups) > MOST_CLUSTER_WORK:
         message = f"the transition matrix lists all clusters of {n} cells in {count:,} configurations"
         raise fail("E601", message, plan.update.span, help="use a smaller model, or sample and look at the diagnostics")
     stride = np.append(np.cumprod(np.append(sizes[1:], 1)[::-1])[::-1], 0)[cells]
@@ -321,7 +317,7 @@ def cluster_matrix(plan: ClusterPlan, states: Array, log_p: Array, params: dict[
     source = np.arange(count)
     for group, weights, breaks in zip(plan.groups, plan.weights, plan.bonds.breaks(plan.groups), strict=True):
         place = plan.bonds.kind[:, None], here[first], here[second]  # axes: edges, configurations
-        costs = np.where(breaks[place], SURE, beta * (joint - joint[:, group].min(axis=1))[place])
+        costs = np.where(breaks[place], CERTAIN_COST, beta * (joint - joint[:, group].min(axis=1))[place])
         inner = _inner(costs, first, second, n)
         connected, places = _connected(inner), np.arange(n)
         for k in range(1, 2**n):

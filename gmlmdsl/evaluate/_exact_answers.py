@@ -634,7 +634,7 @@ def _has_digits(value: Array) -> bool:
     sum, that of an impossible row, passes.
     """
     found = np.asarray(value)
-    return not (np.isfinite(found) & (np.abs(found) > limits.SPARE * largest_factor(found.dtype))).any()
+    return not (np.isfinite(found) & (np.abs(found) > limits.SPARE_FRACTION * largest_factor(found.dtype))).any()
 
 
 def _verify_sums(graph: FactorGraph, sums: HostSums, held: Array) -> None:

@@ -32,13 +32,12 @@ from ..plan import (
     plan_hidden,
     verify_gaps,
 )
+from .limits import MOST_HIDDEN_ENTRIES, MOST_PATTERN_MASKS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Array = np.ndarray
-MOST_PLANNED = 4e6  # limit on the pairs (pattern of missing cells, mask) whose terms are enumerated
-MOST_ENTRIES = 1 << 22  # limit on the table entries held at once
 METHODS = (
     "draw the latents inside the fit, `method=gm.MonteCarloEM()`; or maximise the likelihood by sampling, "
     "`method=gm.PersistentContrastiveDivergence()`; or take a mask with smaller blocks"
@@ -369,9 +368,9 @@ def _by_row(graph: FactorGraph, mask: AbstractMask, blocks: Array, codes: Array)
 
 
 def _verify_planned(patterns: int, masks: int, mask: AbstractMask, help: str) -> None:
-    if patterns * masks > MOST_PLANNED:
+    if patterns * masks > MOST_PATTERN_MASKS:
         message = f"{patterns:,} patterns of missing cells under {masks:,} masks are {patterns * masks:.3g} terms"
-        raise fail("E602", f"{message}, more than the limit of {MOST_PLANNED:.3g}", mask.span, help=help)
+        raise fail("E602", f"{message}, more than the limit of {MOST_PATTERN_MASKS:.3g}", mask.span, help=help)
 
 
 def summed_loss(graph: FactorGraph, device: Graph, codes: Array, found: Sorted) -> SummedRows | None:
@@ -404,7 +403,7 @@ def _values_at_once(graph: FactorGraph) -> int:
 
     It is small enough that the derivatives of these values by every parameter fit into memory.
     """
-    return int(np.clip(MOST_ENTRIES * 4 // max(1, sum(p.size for p in graph.parameters)), 1 << 10, 1 << 18))
+    return int(np.clip(MOST_HIDDEN_ENTRIES * 4 // max(1, sum(p.size for p in graph.parameters)), 1 << 10, 1 << 18))
 
 
 def verify_present(graph: FactorGraph, device: Graph, codes: Array, weights: Array) -> None:

@@ -33,12 +33,7 @@ from ..masks import AbstractMask
 from ..plan import BUDGET, verify_held
 from ._parameters import Unchanged, bijection, on_gauge
 from ._priors import log_prior
-
-# Limit on the factor evaluations held at once, so that they stay in the CPU cache.
-MOST_TERMS = 1 << 18
-MOST_MASKS = 2**20  # limit on the masks over which a loss is averaged
-# Number of products in one evaluation above which running time outweighs compilation time.
-MANY = 1 << 24
+from .limits import MOST_HELD_TERMS, MOST_MASKS
 
 
 @dataclass(frozen=True)
@@ -381,5 +376,5 @@ def chunk_rows(loss: AbstractLoss, masks: int, members: int, rows: int) -> int:
         members: the number of members of each mask.
         rows: the number of rows.
     """
-    pieces = max(1, int(np.ceil(loss.row_terms(masks, members) * rows / MOST_TERMS)))
+    pieces = max(1, int(np.ceil(loss.row_terms(masks, members) * rows / MOST_HELD_TERMS)))
     return max(1, int(np.ceil(rows / pieces)))

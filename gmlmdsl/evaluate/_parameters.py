@@ -18,6 +18,7 @@ from ..graph import STAYS_FINITE as FINITE
 from ..graph import FactorGraph, ParameterArray, by_name, undefined_at, untried
 from ..read import has_labels, verify_unmasked
 from ._magnitude import as_stated, oversized, rounded
+from .limits import SIMPLEX_ERROR, START_NOISE
 
 if TYPE_CHECKING:
     from numpyro.distributions.transforms import Transform
@@ -25,14 +26,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 A = TypeVar("A", np.ndarray, jax.Array)  # of the host or of the device
 T = TypeVar("T")
-# Largest error of a simplex row's sum, which allows for rounding and gradients by finite
-# differences.
-SIMPLEX_ERROR = 1e-3
 # kinds of parameters whose entries along the last axis move together
 JOINT = ("simplex", "ordered")
-# Standard deviation of the noise in the initial values of a model with latents. Without noise,
-# latent values with equal parameters would stay equal.
-NOISE = 0.01
 
 
 def init_params(graph: FactorGraph, seed: int = 0, spread: float | None = None, number: int = 0) -> dict[str, Array]:
@@ -52,7 +47,7 @@ def init_params(graph: FactorGraph, seed: int = 0, spread: float | None = None, 
     verified_seed(seed)
     if not graph.latents and spread is None:
         return {p.name: np.full(p.shape, p.middle) for p in graph.parameters}
-    sd, numbers = (NOISE, ()) if spread is None else (spread, (number,))
+    sd, numbers = (START_NOISE, ()) if spread is None else (spread, (number,))
     return {p.name: _noisy(p, generator(seed, k, *numbers).normal(0, sd, p.shape)) for k, p in enumerate(graph.parameters)}
 
 

@@ -28,15 +28,14 @@ import scipy.linalg
 from ..derive import Blocks, Chunks, TabledBlocks, block_weights, listed_second_order, quickly_compiled
 from ._colouring import Colouring
 from ._convexity import is_affine
-from ._objective import MANY, Objective, finite
+from ._objective import Objective, finite
 from ._parameters import unflatten
+from .limits import MANY, MOST_HELD_SCORES, MOST_HELD_STATISTICS
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
 
 Array = np.ndarray
-MOST_HELD = 1 << 22  # limit on the numbers of a block's statistics held at once
-MOST_SCORES = 1 << 24  # limit on the numbers of the rows' scores held at once
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ def _chunk(objective: Objective, colours: Colouring, size: int) -> int:
             each.append(count + 3 * seen_numbers(t))
         else:
             each.append(count * b.n_values * (1 if t is not None else b.cells.shape[0]))
-    pieces = int(np.ceil(rows * max(max(each) / MOST_HELD, size / MOST_SCORES)))
+    pieces = int(np.ceil(rows * max(max(each) / MOST_HELD_STATISTICS, size / MOST_HELD_SCORES)))
     return max(1, int(np.ceil(rows / max(pieces, 1))))
 
 

@@ -6,10 +6,9 @@ import numpy as np
 
 from ._factor_graph import FactorGraph
 from ._neighbours import distinct
+from .limits import CELLS_PER_WAVE, FEW_WAVES
 
 Array = np.ndarray
-FEW_WAVES = 4096
-WORTH_A_WAVE = 16  # One by one, this many cells take as long as a wave.
 
 
 def colour(graph: FactorGraph, blocks: Array) -> Array:
@@ -50,7 +49,7 @@ def _in_waves(graph: FactorGraph, cells: Array) -> Array | None:
         waves, done = waves + 1, done + len(wave)
         # This is the lowest free colour, as a bit.
         least = ~taken[wave] & (taken[wave] + np.uint64(1))
-        if not least.all() or waves > FEW_WAVES + done / WORTH_A_WAVE:
+        if not least.all() or waves > FEW_WAVES + done / CELLS_PER_WAVE:
             return None
         colours[wave] = np.bitwise_count(least - np.uint64(1))
         lengths = first[wave + 1] - first[wave]

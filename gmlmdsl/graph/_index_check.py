@@ -12,10 +12,9 @@ from ._arithmetic import OPERATORS, applied
 from ._constants import in_ticks, whole
 from ._joint_values import JointValues
 from ._nodes import CellValue, Leaves, Node, evaluate, nodes_in
+from .limits import MOST_TRIED_VALUES, TRIED_AT_ONCE
 
 Array = np.ndarray
-MOST_VALUES = 1 << 22
-CHUNK = 1 << 22
 
 
 def verify_index(
@@ -56,12 +55,12 @@ def verify_index(
     slots = sorted(used | {joint.owners[s] for s in used})
     joint = joint.of(slots)
     count = int(joint.count)
-    if joint.count > MOST_VALUES:
+    if joint.count > MOST_TRIED_VALUES:
         raise fail("E412", f"this index depends on cells with {count:,} joint values: too many to check", e.span, "too many cells")
     codes = dict(zip(slots, joint.codes(), strict=True))
     n = max((c.shape[0] for c in columns), default=1)
-    for start in range(0, n, max(1, CHUNK // max(count, 1))):
-        rows = slice(start, min(n, start + max(1, CHUNK // max(count, 1))))
+    for start in range(0, n, max(1, TRIED_AT_ONCE // max(count, 1))):
+        rows = slice(start, min(n, start + max(1, TRIED_AT_ONCE // max(count, 1))))
         leaves = numpy_leaves(columns, tables, codes, rows, bits=32)
         depth = taken.ndim - 1
         good = _lead(taken, rows)

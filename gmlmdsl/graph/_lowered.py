@@ -25,11 +25,9 @@ from ._nodes import Apply, CellValue, Column, Constant, Gather, Node, nodes_in
 from ._summands import summands
 from ._turns import Turns, unroll
 from ._weights import fixed_values, totals
+from .limits import MOST_CELLS, TRIED_SHARES
 
 Array = np.ndarray
-# Arguments of a prior are tried at these shares of the way between a parameter's bounds.
-TRIED = (0.02, 0.3, 0.7, 0.98)
-MOST_CELLS = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -256,9 +254,9 @@ def _verify_above_0(group: FactorGroup, names: Names, option: forms.Option, prio
     A few values are tried, equal and unequal ones.
     """
     tried = [names.parameters[name] for name in group.parameters]
-    for k in range(len(TRIED)):
+    for k in range(len(TRIED_SHARES)):
         for step in range(2):
-            params = {p.name: np.full(p.size, p.within(TRIED[(k + step * j) % len(TRIED)])) for j, p in enumerate(tried)}
+            params = {p.name: np.full(p.size, p.within(TRIED_SHARES[(k + step * j) % len(TRIED_SHARES)])) for j, p in enumerate(tried)}
             least = float(np.min(fixed_values(group, params), initial=0.0))
             if least < 0:
                 message = f"`{option.name}` of `{prior.form.name}` is above 0, and this can be {least:.3g}"

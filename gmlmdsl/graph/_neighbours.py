@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from .limits import PAIRS_AT_ONCE
+
 Array = np.ndarray
-PAIRS_AT_ONCE = 1 << 23
 
 
 def neighbours(scopes: Iterable[Array], n: int) -> tuple[Array, Array]:

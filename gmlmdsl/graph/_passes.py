@@ -20,9 +20,9 @@ import numpy as np
 from .._diagnostics import fail
 from ..program import PUBLISHED, ir
 from ._user_function import user_counts
+from .limits import PASS_ROUNDING
 
 Array = np.ndarray
-ROUNDING = 1e-6  # n cos(..) counts as whole within this rounding error.
 DFM_RATE = 10.0  # Gat et al. 2024, Appendix D, have beta = 10 t^(1/4) (1 - t)^(1/4).
 
 
@@ -99,7 +99,7 @@ def _open_after(block: int, steps: int, counts: Array | None, schedule: str) -> 
     elif schedule == "linear":
         left = m * (steps - t) // steps
     else:
-        left = np.floor(m * np.cos(math.pi * t / (2 * steps)) + ROUNDING).astype(np.int64)
+        left = np.floor(m * np.cos(math.pi * t / (2 * steps)) + PASS_ROUNDING).astype(np.int64)
     return np.maximum(np.where(t == steps, 0, left), 0)
 
 
@@ -117,7 +117,7 @@ def _rates(options: Mapping[str, Any], shares: Array) -> tuple[Array, Array]:
     """
     steps = len(shares) - 1
     done = np.arange(steps) / steps
-    inside = (done >= options["from"] - ROUNDING) & (done < options["until"] - ROUNDING)
+    inside = (done >= options["from"] - PASS_ROUNDING) & (done < options["until"] - PASS_ROUNDING)
     if options["loop"] != "none":
         shares = _looped(float(options["loop"]), inside)
     before, after = shares[:-1], shares[1:]

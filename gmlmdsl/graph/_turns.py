@@ -11,9 +11,9 @@ from ..program import ir
 from ._bound import Bound
 from ._constants import listed_turns
 from ._nodes import Node
+from .limits import MOST_AXES
 
 Array = np.ndarray
-MOST_AXES = 24
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,9 @@ from ..program import ir
 from ._block_tables import factor_table, stays_finite
 from ._symmetries import colours_of, groups_of
 from ._table_entries import FactorTable, entry_values
+from .limits import MOST_EDGE_ENTRIES, SYMMETRY_POINTS
 
 Array = np.ndarray
-POINTS = 3  # Symmetries are tried at this many points in parameter space.
-MOST_ENTRIES = 1 << 25  # The tables of all edges have at most this many entries.
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,8 +258,9 @@ def _placed(tables: list[FactorTable], parts: list[Array], allowed: Array, requi
     both = np.concatenate([signs.reshape(edges, -1), allowed.reshape(edges, -1)], axis=1)
     _, first, kind = np.unique(both, axis=0, return_index=True, return_inverse=True)
     kinds, allowed = signs[first], allowed[first]
-    if float(len(kinds)) * several * q * q > MOST_ENTRIES:
-        message = f"{len(kinds):,} tables of {q} by {q} values on the edges of this `percolation` are more than {MOST_ENTRIES:,} entries"
+    if float(len(kinds)) * several * q * q > MOST_EDGE_ENTRIES:
+        message = f"{len(kinds):,} tables of {q} by {q} values on the edges of this `percolation`"
+        message += f" are more than {MOST_EDGE_ENTRIES:,} entries"
         raise fail("E601", message, span, help="share couplings between edges, or take fewer edges")
     a, b = np.arange(q)[:, None], np.arange(q)[None]
     first, low, high = (kinds[:, :, c, None, None] for c in range(3))
@@ -270,7 +270,7 @@ def _placed(tables: list[FactorTable], parts: list[Array], allowed: Array, requi
 def _tables_at_points(graph: FactorGraph, bonds: Bonds) -> Array:
     """Return the tables of all kinds at several unrelated parameters, concatenated."""
     found = []
-    for point in range(POINTS):
+    for point in range(SYMMETRY_POINTS):
         rng = np.random.default_rng((17, point))
         params = {p.name: _anywhere(p.kind, p.shape, p.lower, p.upper, rng) for p in graph.parameters}
         values = [entry_values(graph.groups[t.group], t, params).ravel() for t in bonds.tables]

@@ -16,11 +16,11 @@ from ..graph import FactorGraph, Lowered, Passes, passes_of, refinement
 from ..masks import AbstractMask, lower_mask, visits_of
 from ..program import AUTOREGRESSIVE, Program, autoregressive_options, ir, is_decoder, reasons_against, used_bodies
 from ._model_lints import lint_dead, lint_directed, lint_gauges, lint_redundant
-from ._require_lints import MOST_INSTANCES, joint_states, lint_moves, lint_requires, values_at_states
+from ._require_lints import joint_states, lint_moves, lint_requires, values_at_states
 from ._updates import sweep_blocks
+from .limits import MOST_LINTED_INSTANCES, MOST_LINTED_STATES
 
 Array = np.ndarray
-MOST_STATES = 1 << 10  # W828 has a number for at most this many joint values, and visits of the decoder.
 
 
 def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:
@@ -106,7 +106,7 @@ def _joint_table(graph: FactorGraph) -> Array | None:
     """
     groups, cells = (*graph.factors, *graph.requires), np.arange(graph.n_random)
     states = joint_states(cells, graph)
-    known = states is not None and len(states) <= MOST_STATES and sum(g.n for g in groups) <= MOST_INSTANCES
+    known = states is not None and len(states) <= MOST_LINTED_STATES and sum(g.n for g in groups) <= MOST_LINTED_INSTANCES
     if states is None or not known or any(g.given is not None or g.parameters for g in groups):
         return None
     log_p = np.zeros(len(states))
@@ -129,7 +129,7 @@ def _path_divergence(lowered: Lowered, sampler: ir.Sampler) -> float | None:
     if p is None:
         return None
     mask = visits_of(lowered, sampler, sampler.span)
-    if not mask.is_listable or mask.support_size > MOST_STATES:
+    if not mask.is_listable or mask.support_size > MOST_LINTED_STATES:
         return None
     known: dict[bytes, float] = {}
 

@@ -25,11 +25,10 @@ from ._block_tables import (
     with_gaps,
 )
 from ._elimination import plan_elimination
-from ._plan import FEW_VALUES, BlockPlan, plan_block, plan_blocks, verify_affordable
+from ._plan import BlockPlan, plan_block, plan_blocks, verify_affordable
+from .limits import FEW_VALUES, MOST_LISTED_VALUES
 
 Array = np.ndarray
-# Blocks with at most this many joint values are enumerated, so that local statistics are available.
-MOST_LISTED = 1 << 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +83,7 @@ def support_blocks(graph: FactorGraph, mask: AbstractMask) -> tuple[Array, Array
 
 def is_large(graph: FactorGraph, blocks: Array) -> bool:
     """Return whether elimination must be considered, because a block has many joint values."""
-    return graph.method == "elimination" or block_values(np.append(graph.sizes, 1), blocks).max(initial=0.0) > MOST_LISTED
+    return graph.method == "elimination" or block_values(np.append(graph.sizes, 1), blocks).max(initial=0.0) > MOST_LISTED_VALUES
 
 
 def plan_summed_blocks(graph: FactorGraph, blocks: Array) -> list[BlockPlan]:

@@ -11,10 +11,11 @@ from ..graph import FactorGraph
 from ..masks import AbstractMask
 from ._budget import BUDGET
 from ._elimination import Elimination, plan_elimination
-from ._loss_blocks import MOST_LISTED, is_large, support_blocks
+from ._loss_blocks import is_large, support_blocks
 from ._partial_sums import with_partial_sums
 from ._plan import BlockPlan, is_affordable, plan_blocks
 from ._updates import plan_mask
+from .limits import MOST_LISTED_VALUES
 
 Array = np.ndarray
 
@@ -99,7 +100,7 @@ def plan_drawn(graph: FactorGraph, mask: AbstractMask, plan: BlockPlan) -> Elimi
         mask: a mask that is not data-dependent, over rows without missing cells.
         plan: the plan of its costliest block.
     """
-    if plan.method == "product" or (plan.values <= MOST_LISTED and plan.elimination is None):
+    if plan.method == "product" or (plan.values <= MOST_LISTED_VALUES and plan.elimination is None):
         return None
     try:
         whole = plan_elimination(graph, mask.reach, "the loss: all cells of the mask")

@@ -13,10 +13,9 @@ from ..graph import FactorGraph
 from ..graph.colours import has_inner_factor
 from ._budget import BUDGET, Budget
 from ._elimination import Elimination, plan_elimination
+from .limits import FEW_VALUES, TABLE_COST
 
 Array = np.ndarray
-FEW_VALUES = 256.0  # At most this many joint values are enumerated without a search for an order.
-TABLE_COST = 8.0  # A table entry costs this many factor evaluations.
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,9 @@ from ..masks import lower_mask
 from ..program import Program, ir
 from ._partial_sums import never_holds
 from ._updates import sweep_blocks
+from .limits import MOST_LINTED_BLOCKS, MOST_LINTED_INSTANCES, MOST_LINTED_JOINT
 
 Array = np.ndarray
-MOST_JOINT = 1 << 12  # At most this many configurations are tried.
-MOST_INSTANCES = 400
-MOST_BLOCKS = 20_000
 ZERO = "p is zero everywhere: nothing can be fitted or drawn; drop one of what is required"
 
 
@@ -31,7 +29,7 @@ def lint_requires(lowered: Lowered) -> Iterator[Diagnostic]:
     Requirements are tried one by one and then, if their cells have few joint values, together.
     """
     groups = [g for g in lowered.graph.requires if g.given is None and not g.parameters]
-    if not groups or sum(g.n for g in groups) > MOST_INSTANCES:
+    if not groups or sum(g.n for g in groups) > MOST_LINTED_INSTANCES:
         return
     rows = [g.take(np.array([k])) for g in groups for k in range(g.n)]
     for g in rows:
@@ -59,7 +57,7 @@ def lint_requires(lowered: Lowered) -> Iterator[Diagnostic]:
 def joint_states(cells: Array, graph: FactorGraph) -> Array | None:
     """Return all joint codes of cells, shape (states, cells), or None if there are too many."""
     sizes = graph.sizes[cells].tolist()
-    if not 0 < np.prod([float(s) for s in sizes]) <= MOST_JOINT:
+    if not 0 < np.prod([float(s) for s in sizes]) <= MOST_LINTED_JOINT:
         return None
     return np.stack(np.unravel_index(np.arange(int(np.prod(sizes, dtype=np.int64))), tuple(sizes) or (1,)), axis=1)[:, : len(cells)]
 
@@ -92,7 +90,7 @@ def lint_moves(lowered: Lowered, program: Program, name: str) -> Iterator[Diagno
     """
     bound = lambda c: _determined(c) or _differing(c)  # noqa: E731
     groups = [g for g in lowered.graph.requires if g.given is None and any(map(bound, _conditions(g.root)))]
-    if not groups or sum(g.cells.size for g in groups) > MOST_BLOCKS:
+    if not groups or sum(g.cells.size for g in groups) > MOST_LINTED_BLOCKS:
         return
     fixed_by = _fixed(groups, lowered.graph.n_cells)
     for cell, scopes in _permuted(groups, lowered.graph).items():
@@ -101,7 +99,7 @@ def lint_moves(lowered: Lowered, program: Program, name: str) -> Iterator[Diagno
         if sampler.model != name or not isinstance(sampler.body, tuple):
             continue
         blocks = _blocks(lowered, sampler.body)
-        if blocks is None or sum(map(len, blocks)) > MOST_BLOCKS:
+        if blocks is None or sum(map(len, blocks)) > MOST_LINTED_BLOCKS:
             continue
         met, moved = set(), set()
         for block in (set(row[row < lowered.graph.n_cells].tolist()) for part in blocks for row in part):

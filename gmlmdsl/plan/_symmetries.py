@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .limits import ALIKE, MOST_EXCHANGES, MOST_PAIRINGS
+
 Array = np.ndarray
-ALIKE = 1e-9  # Entries are equal if they differ by less than this share of the largest entry.
-MOST_TRIED = 1 << 14  # A search examines at most this many partial exchanges.
-MOST_PAIRINGS = 64  # At most this many exchanges of values in pairs are used.
 
 
 def colours_of(tables: Array) -> Array:
@@ -106,7 +105,7 @@ def _find(colours: Array, first: int, image: int) -> Array | None:
         if not left:
             return p
         for value in left:
-            if next(tries) > MOST_TRIED:
+            if next(tries) > MOST_EXCHANGES:
                 return None
             after = [*p, value]
             if _fits(colours, order, after):
@@ -146,7 +145,7 @@ def _pairings(colours: Array) -> Iterator[Array]:
             yield np.array([p[v] for v in range(q)])
             return
         for other in range(value, q):
-            if other in p or next(tries) > MOST_TRIED:
+            if other in p or next(tries) > MOST_EXCHANGES:
                 continue
             after = p | {value: other, other: value}
             source = list(after)

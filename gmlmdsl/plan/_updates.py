@@ -20,12 +20,12 @@ from ..program import MOST_REPEATS, TOO_OFTEN, ir
 from ._budget import BUDGET, Budget
 from ._clusters import ClusterPlan, plan_clusters
 from ._elimination import Elimination, plan_elimination
-from ._plan import FEW_VALUES, BlockPlan, is_affordable, plan_block, plan_blocks, verify_affordable
+from ._plan import BlockPlan, is_affordable, plan_block, plan_blocks, verify_affordable
 from ._sweep_layout import SweepLayout, plan_layout
+from .limits import FEW_VALUES, MOST_PARALLEL
 
 Array = np.ndarray
 TOGETHER = Budget(flops=1e12)  # Each single block is within the default budget.
-MOST_PARALLEL = 256  # At most this many blocks are updated independently, one after another.
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ LANES = 16  # chains in a processor's vector: fewer are padded to a power of two
 # draws even if fewer are requested.
 MOST_AT_ONCE = 1 << 22
 # number to fold into the keys of annealing steps: no step of the chain has that number
-ANNEALING = 2**32 - 1
+ANNEALING_STEP = 2**32 - 1
 
 # Starts of chains.
 START_TRIES = 2000
 MOST_SUMMED = 1e7  # operations of a sum for starts; a larger sum is left to explicit exact draws
 # number to fold into the keys of starts that are drawn: no step of a chain has that number
-START = 2**32 - 2
-FEW = 64  # number of possible rows to find if most random ones are impossible
+START_STEP = 2**32 - 2
+FEW_POSSIBLE = 64  # number of possible rows to find if most random ones are impossible
 
 # Walks to possible configurations.
 # share of moves that are random where every move violates more, by which a walk leaves dead ends
@@ -43,7 +43,7 @@ CANDIDATES = 1 << 16  # number of uniform configurations among which the possibl
 LEAST_POSSIBLE = 16
 BYTES_PER_BETA = 24  # a beta is stored as computed, as kept, and on the device
 ANNEALED_AT_ONCE = 1 << 24  # maximum number of entries of one array
-BASE = 2**32 - 1  # stands for the chain in the seed of the starts: no chain has that number
+START_STREAM = 2**32 - 1  # stands for the chain in the seed of the starts: no chain has that number
 # A number of chains, and a share of all chains: below either, intervals of two standard errors
 # cover less than nine times in ten.
 LEAST_EFFECTIVE = (10.0, 0.1)

@@ -127,8 +127,8 @@ def metric_of(o: Objective, v: Any) -> tuple[np.ndarray, np.ndarray]:
 def rare(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small cases have a metric whatever their frequencies, and it is as near as it can be."""
     monkeypatch.setattr(_metric, "_has_rare_values", lambda objective: True)
-    monkeypatch.setattr(_metric, "BESIDE", 0.0)
-    monkeypatch.setattr(_metric, "UNEVEN", 99.0)
+    monkeypatch.setattr(_metric, "ADDED_CURVATURE", 0.0)
+    monkeypatch.setattr(_metric, "MOST_UNEVEN", 99.0)
 
 
 @pytest.mark.slow  # dear to compile; its diagonal is compared below
