@@ -8,11 +8,11 @@ MOST_PROGRAMS = 128  # programs that are kept; a fit takes three
 MOST_MAPPINGS = 2**15
 MOST_GONE = 256  # programs released between two clearings of JAX's caches of traces
 
-# Shapes that are compiled separately, beyond which a program is refused.
+# Shapes that are compiled separately; more of them raise an error.
 MOST_COMPILED_SETS = 32  # sets of blocks of a loss
 MOST_BLOCK_SHAPES = 32  # shapes of the blocks of an update
 
-# Exact work on the host, beyond which it is refused.
+# Exact work on the host; more of it raises an error.
 # pairs of a set of cells and a subset of it, times configurations, of a percolation's matrix
 MOST_CLUSTER_WORK = 4e9
 # configurations of a chain whose exact bias is computed: a linear system of this size is solved

@@ -1,4 +1,4 @@
-"""The limits and the tuning of exact answers."""
+"""The limits and the tuning of objectives and of answers at given parameters."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ CHEAP_ENTRIES = 1 << 20
 HOST_SECONDS = 3.0
 
 # Elimination in NumPy.
-# Time of one step (with its place in the plan), one factor and one table entry on one core. They
-# decide between this engine and a compiled one. On the networks of `tests/benchmarks/bayesian.py`
-# the sums are up to three times as high as the times that were measured.
+# Time of one step, with its place in the plan, on one core. This time and the next two decide
+# between this engine and a compiled one. On the networks of `tests/benchmarks/bayesian.py` their sums
+# are up to three times as high as the times that were measured.
 STEP_SECONDS = 5e-5
-FACTOR_SECONDS = 5e-6
-ENTRY_SECONDS = 1.5e-8
+FACTOR_SECONDS = 5e-6  # Time of one factor on one core.
+ENTRY_SECONDS = 1.5e-8  # Time of one table entry on one core.
 # More entries than these are summed in NumPy for one row, however often: a compiled program takes
 # about the same time for each entry, and seconds to compile.
 MANY_ENTRIES = 1 << 24

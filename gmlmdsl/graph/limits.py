@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Sizes of a program, beyond which it is refused.
+# Sizes of a program; larger ones raise an error.
 # members of a range of integers, and the size of a set; integers of an index lie below it, too
 MOST_MEMBERS = 1 << 27
 MOST_GRAPH_SIZE = 50_000_000  # nodes, and edges, of a graph that a program declares

@@ -18,9 +18,9 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph
-from ._budget import BUDGET, Budget
 from ._stages import Stage, in_turn, plan_stages
 from .limits import (
+    BUDGET,
     CHEAPER_SHARE,
     DEAR_OPERATIONS,
     FEW_KINDS,
@@ -32,6 +32,7 @@ from .limits import (
     MOST_PADDED,
     MOST_STAGE_KINDS,
     WORTH_FEWER_LEVELS,
+    Budget,
 )
 
 Array = np.ndarray

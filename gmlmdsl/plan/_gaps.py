@@ -18,8 +18,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..graph import FactorGraph
-from ._budget import BUDGET, Budget
-from .limits import MOST_CLASSES, WORTH_COMPILING
+from .limits import BUDGET, MOST_CLASSES, WORTH_COMPILING, Budget
 
 Array = np.ndarray
 Shape = tuple[int, ...]  # A shape lists the numbers of values of a component's cells, descending.

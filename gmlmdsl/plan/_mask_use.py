@@ -9,13 +9,12 @@ import numpy as np
 from .._diagnostics import GmlmError
 from ..graph import FactorGraph
 from ..masks import AbstractMask
-from ._budget import BUDGET
 from ._elimination import Elimination, plan_elimination
 from ._loss_blocks import is_large, support_blocks
 from ._partial_sums import with_partial_sums
 from ._plan import BlockPlan, is_affordable, plan_blocks
 from ._updates import plan_mask
-from .limits import MOST_LISTED_VALUES
+from .limits import BUDGET, MOST_LISTED_VALUES
 
 Array = np.ndarray
 

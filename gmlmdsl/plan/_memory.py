@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 from .._diagnostics import Span, fail
 from ..graph import FactorGraph
-from ._budget import BUDGET
 from ._elimination import Elimination
 from ._loop import plan_loop
 from ._stages import Stage
 from ._tables import factor_tables, place_factors
-from .limits import LARGE_LEVEL, MOST_WRITTEN_OUT
+from .limits import BUDGET, LARGE_LEVEL, MOST_WRITTEN_OUT
 
 
 def sum_memory(graph: FactorGraph, plan: Elimination, rows: int = 1, bytes_per_number: int = 4) -> float:

@@ -11,9 +11,8 @@ import numpy as np
 from .._diagnostics import GmlmError, Span, fail
 from ..graph import FactorGraph
 from ..graph.colours import has_inner_factor
-from ._budget import BUDGET, Budget
 from ._elimination import Elimination, plan_elimination
-from .limits import FEW_VALUES, TABLE_COST
+from .limits import BUDGET, FEW_VALUES, TABLE_COST, Budget
 
 Array = np.ndarray
 

@@ -1,6 +1,31 @@
-"""The limits and the tuning of plans; `_budget.py` has the limits that other packages share."""
+"""The limits of exact work, which other packages share, and the limits and the tuning of plans."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of exact work."""
+
+    values: float = 2.0**20  # joint values of one block that are enumerated
+    terms: float = 2.0**28  # factor evaluations for one block
+    bytes: float = 2.0**30  # memory of one computation
+    flops: float = 1e10  # operations of one contraction
+    states: float = 2.0**13  # configurations of a transition matrix
+    support: int = 4096  # distinct masks over which a loss averages
+    row_gaps: float = 2.0**22  # factor evaluations that sum out the missing cells of one row
+    # factor evaluations that sum out the missing cells of all rows of a fit
+    all_gaps: float = 2.0**26
+    row_hidden: float = 2.0**28  # table entries of the eliminations of one row
+    # table entries of the eliminations of all rows that are summed at once
+    all_hidden: float = 2.0**33
+    held: float = 2.0**32  # bytes of the draws, chains, copies or drawn masks of one call
+    redraws: float = 1e13  # cells that the chains of one call redraw, counted with repetition
+
+
+BUDGET = Budget()
 
 # Enumeration or elimination.
 FEW_VALUES = 256.0  # joint values of a block that are enumerated without a search for an order
