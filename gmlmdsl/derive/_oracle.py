@@ -15,13 +15,12 @@ from ..graph import FactorGraph
 from ..plan import plan_elimination
 from ._arrays import Graph, graph_arrays, on_device
 from ._contraction import Contraction, contraction
-from ._decoded import AbstractDecoder
 from ._elimination_kernels import draw_words
 from ._energy import Codes, Params
-from ._exact import log_marginals
 from ._kernel import AbstractKernel, Info, State, Target
+from ._network_kernels import AbstractDecoder
 from ._random import fold_apart
-from ._sums import backward, evidence, forward
+from ._sums import backward, evidence, forward, log_marginals
 from .limits import ENTRY_BYTES
 
 

@@ -38,16 +38,14 @@ from ..graph import Bound, Lowered, Passes, passes_of, refinement, user_function
 from ..networks import AbstractNetwork
 from ..program import PUBLISHED, ir, is_function
 from ._arrays import float_type, on_device
-from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
 from ._kernel import Info, State, Target
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members, random_ranks
-from ._network import NetworkGraph, encode, likeliest, network_graph, reducible
-from ._network_kernels import Held, free_cells, least, ranks, unadapted
+from ._network import UNDEFINED, NetworkGraph, encode, likeliest, network_graph, reducible
+from ._network_kernels import AbstractDecoder, Decoded, Held, free_cells, least, ranks, unadapted
 from ._picks import happens, pick_token, token_words, whole_below
 from ._random import fold_apart, words_apart
-from ._undefined import UNDEFINED
 from .limits import LEAST_SCORE, TIE_ROUNDING, TRIED_LEADING
 
 # how functions of the user's are called

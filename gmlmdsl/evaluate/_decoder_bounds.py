@@ -320,13 +320,7 @@ def _path(make: OfNetwork | OfOracle, law: VisitLaw, params: Mapping[str, PyTree
 
 @bounded_jit
 def _listed(
-    make: Any,
-    params: Mapping[str, PyTree],
-    codes: jax.Array,
-    hidden: jax.Array,
-    weights: jax.Array,
-    scored: jax.Array,
-    temperature: float,
+    make: Any, params: Mapping[str, PyTree], codes: jax.Array, hidden: jax.Array, weights: jax.Array, scored: jax.Array, temperature: float
 ) -> jax.Array:
     return derive.fixed_loss(make(params, codes), params, codes, hidden, weights, scored, temperature)
 

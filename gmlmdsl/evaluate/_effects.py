@@ -15,7 +15,7 @@ from .._types import Label
 from ..derive import compiled
 from ..graph import FactorGraph
 from ..plan import block_arrays
-from ._completions import log_completions
+from ._missing import log_completions
 from ._row_sizes import size_of
 from .limits import SHOWN_EFFECTS
 

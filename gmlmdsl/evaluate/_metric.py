@@ -26,8 +26,7 @@ import scipy.sparse as sparse
 from .._types import AnyArray, Arrays
 from ..derive import TableCurvature, TabledBlocks, bounded_jit, mean_indicators, table_curvature
 from ._colouring import entry_slopes
-from ._convexity import is_affine
-from ._objective import Objective
+from ._objective import Objective, is_affine
 from ._parameters import Unchanged, bijection, on_gauge
 from .limits import ADDED_CURVATURE, MOST_METRIC_SCORES, MOST_METRIC_USES, MOST_UNEVEN, RARE_CURVATURE
 

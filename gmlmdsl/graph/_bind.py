@@ -14,7 +14,7 @@ from .._types import InputLike, Label
 from ..program import Program, forms, ir, without_inputs
 from ._bound import Bound
 from ._constants import listed_turns
-from ._ends import swaps_further
+from ._graph_arrays import swaps_further
 from ._graphs import build_graph, graph_size
 from .limits import MOST_MEMBERS, MOST_REPEATS, MOST_SHOWN_PAIRS
 
@@ -334,9 +334,7 @@ def _written_out(bound: Bound, faults: Faults) -> Program:
     masks = {n: faults.of(_written, m, bound, {}) for n, m in p.masks.items()}
     samplers = {n: faults.of(_written, s, bound, {}) for n, s in p.samplers.items()}
     return replace(
-        p,
-        masks={n: m for n, m in masks.items() if m is not None},
-        samplers={n: s for n, s in samplers.items() if s is not None},
+        p, masks={n: m for n, m in masks.items() if m is not None}, samplers={n: s for n, s in samplers.items() if s is not None}
     )
 
 

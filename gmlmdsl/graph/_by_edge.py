@@ -16,7 +16,7 @@ from .._types import InputLike, Label
 from ..program import ir
 from ..read import as_frame, has_labels, in_program_order, is_frame, is_series
 from ._bound import Bound
-from ._ends import is_unordered, swaps_further
+from ._graph_arrays import is_unordered, swaps_further
 from .limits import MOST_SHOWN_EDGES
 
 Array = np.ndarray

@@ -11,11 +11,10 @@ import numpy as np
 from .._diagnostics import Faults, Span, each, fail
 from ..program import ir
 from ._arithmetic import applied
-from ._ends import edge_places, entry_places, is_unordered, swaps_further
 from ._exact import verify_sum
-from ._graph_arrays import GraphArrays
-from ._reductions import NEUTRAL, reduced
+from ._graph_arrays import GraphArrays, edge_places, entry_places, is_unordered, swaps_further
 from .limits import MOST_INDEX_ENTRIES
+from .nodes import NEUTRAL, reduced
 
 Array = np.ndarray
 

@@ -9,9 +9,9 @@ import numpy as np
 from .._diagnostics import Span, fail
 from ..program import OPERATORS
 from ._factor_graph import FactorGroup
-from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick
 from ._ranges import ranges_of
 from .limits import MOST_EXACT, SAFE_INTEGER
+from .nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick
 
 Array = np.ndarray
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))

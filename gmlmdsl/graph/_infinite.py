@@ -17,13 +17,27 @@ from ._arithmetic import rounded_to
 from ._exact import exact_parts, is_exact, verify_exact, verify_sum
 from ._factor_graph import FactorGraph, FactorGroup
 from ._given_rows import reads_real
-from ._index_check import numpy_leaves
-from ._joint_values import JointValues, alike
-from ._nodes import Add, Apply, CellValue, Gather, If, Leaves, Node, Pick, evaluate, inside, nodes_in, parts_of
 from ._ranges import range_of, ranges_of
-from ._reductions import NEUTRAL, reduced
+from ._scopes import JointValues, alike
 from ._weights import tried
 from .limits import MOST_EVALUATED_VALUES, MOST_NAMED_CELLS, MOST_TRIED_JOINT, SAFE_INTEGER, TRIED_JOINT_AT_ONCE
+from .nodes import (
+    NEUTRAL,
+    Add,
+    Apply,
+    CellValue,
+    Gather,
+    If,
+    Leaves,
+    Node,
+    Pick,
+    evaluate,
+    inside,
+    nodes_in,
+    numpy_leaves,
+    parts_of,
+    reduced,
+)
 
 Array = np.ndarray
 DIVISIONS = ("/", "//", "%")

@@ -15,15 +15,15 @@ from .._diagnostics import Faults, Span, each, fail
 from ..program import CODES, ir
 from ._bound import Bound
 from ._constants import constant, in_range, looked_up, product, turned, whole
-from ._ends import edge_places, ends, entry_places, is_unordered, lower_end_first, swaps_further
 from ._factor_graph import FactorGroup
 from ._given_rows import over_domains
+from ._graph_arrays import edge_places, ends, entry_places, is_unordered, lower_end_first, swaps_further
 from ._graph_variables import GivenArray, GivenTables, ParameterArray, VariableArray
-from ._index_check import numpy_leaves, verify_index
-from ._joint_values import JointValues, alike
-from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick, evaluate, mapped
+from ._index_check import verify_index
+from ._scopes import JointValues, alike
 from ._turns import Turns, deeper, keep_used, unroll, with_turns
 from .limits import MOST_CHOSEN_MEMBERS, MOST_INDEX_ENTRIES, MOST_NORMALISED
+from .nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick, evaluate, mapped, numpy_leaves
 
 Array = np.ndarray
 

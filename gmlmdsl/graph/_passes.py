@@ -11,15 +11,14 @@ and Gat et al. 2024 as special cases of it).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import Span, fail
 from ..program import PUBLISHED, ir
-from ._user_function import user_counts
 from .limits import PASS_ROUNDING
 
 Array = np.ndarray
@@ -145,3 +144,20 @@ def _looped(level: float, inside: Array) -> Array:
     up = np.linspace(0, level, before + 1)
     down = np.linspace(level, 1, behind + 1)
     return np.concatenate([up, np.full(int(inside.sum()), level), down[1:]])
+
+
+def user_counts(schedule: Callable[..., Any], cells: int, place: Span) -> np.ndarray:
+    """Return how many of the cells each pass settles by a schedule of Python.
+
+    Raises:
+        GmlmError: E744 if the schedule raises, or returns no list of whole numbers.
+    """
+    try:
+        counts = np.asarray(schedule(cells))
+    except Exception as error:  # The function is the user's, and may raise any exception.
+        message = f"the schedule cannot be called with {cells} cells: {type(error).__name__}: {error}"
+        raise fail("E744", message, place, "called here") from error
+    if counts.ndim != 1 or counts.dtype.kind not in "iu":
+        message = f"the schedule must return a list of whole numbers, got {counts.dtype} of shape {counts.shape}"
+        raise fail("E744", message, place, "called here", help="return how many cells each pass settles, such as `[1, 2, 3]` for 6 cells")
+    return counts.astype(np.int64)

@@ -13,8 +13,8 @@ from ..program import OPERATORS
 from ._arithmetic import CONDITIONS
 from ._factor_graph import FactorGraph, FactorGroup
 from ._graph_variables import GivenArray
-from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, parts_of
 from .limits import MOST_RANGE
+from .nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, parts_of
 
 Range = tuple[float, float]
 

@@ -9,10 +9,9 @@ import numpy as np
 from .._diagnostics import Span, counted, fail
 from ._factor_graph import FactorGroup
 from ._given_rows import group_over_domains, reads_real, rows_of
-from ._index_check import numpy_leaves
-from ._joint_values import JointValues, alike
-from ._nodes import evaluate
+from ._scopes import JointValues, alike
 from .limits import MOST_TRIED_VALUES, TRIED_AT_ONCE
+from .nodes import evaluate, numpy_leaves
 
 
 def verify_weights(

@@ -14,8 +14,18 @@ from ._gaps import GapPlan, GapTerms, affordable_rows, gap_terms, plan_completio
 from ._hidden import HiddenPlan, is_whole, plan_hidden, plan_sum
 from ._lints import lint_conditional, lint_sizes, verify_moves_all
 from ._loop import Loop, plan_loop
-from ._loss_blocks import LossBlocks, alike_blocks, is_large, plan_loss_blocks, plan_summed_blocks, support_blocks
-from ._mask_use import MaskPlan, plan_counted, plan_drawn, plan_use
+from ._loss_blocks import (
+    LossBlocks,
+    MaskPlan,
+    alike_blocks,
+    is_large,
+    plan_counted,
+    plan_drawn,
+    plan_loss_blocks,
+    plan_summed_blocks,
+    plan_use,
+    support_blocks,
+)
 from ._memory import sum_memory, verify_held
 from ._packing import Packing, packing
 from ._pair_tables import PairTables, plan_pair_tables
