@@ -1,4 +1,4 @@
-"""Writes the generated parts of the reference: forms, errors, commands, verbs of `gm.theory` and of networks, options of training.
+"""Writes the generated parts of the reference: forms, errors, limits, commands, verbs of `gm.theory` and of networks, options of training.
 
 python docs/build_reference.py
 """
@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).resolve().parent
-sys.path.insert(0, str(DOCS.parent))
+sys.path[:0] = [str(DOCS.parent), str(DOCS)]
+
+from build_limits import limits_page  # noqa: E402 - found by the line above
 
 from gmlmdsl.explain import keyword_table, sections_of_rooms  # noqa: E402 - found by the line above
 from gmlmdsl.program import forms  # noqa: E402
 
 LANGUAGE = DOCS / "reference" / "language.md"
 ERRORS = DOCS / "reference" / "errors.md"
+LIMITS = DOCS / "reference" / "limits.md"
 PYTHON = DOCS / "reference" / "python.md"
 COMMANDS = DOCS / "reference" / "command-line.md"
 THEORY = DOCS.parent / "gmlmdsl" / "theory"
@@ -132,6 +135,7 @@ def errors_page(codes: dict[str, dict[str, str]]) -> str:
         "# Errors and warnings",
         "",
         "Written by `docs/build_reference.py` from `gmlmdsl/codes.toml`. `gmlm explain E203` prints one of these.",
+        "[Limits and tuning](limits.md) lists the limits of time and memory that some of these report.",
         "",
     ]
     shown = ""
@@ -312,6 +316,7 @@ def pages() -> dict[Path, str]:
     return {
         LANGUAGE: language_page(LANGUAGE.read_text(encoding="utf-8")),
         ERRORS: errors_page(codes),
+        LIMITS: limits_page(),
         PYTHON: python_page(PYTHON.read_text(encoding="utf-8")),
         COMMANDS: commands_page(),
         TESTED: tested_page(TESTED.read_text(encoding="utf-8")),

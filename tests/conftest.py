@@ -23,7 +23,8 @@ import numpy as np
 import pytest
 
 from gmlmdsl._diagnostics import Diagnostic
-from gmlmdsl.derive._bounded_jit import MOST_GONE, PROGRAMS
+from gmlmdsl.derive._bounded_jit import PROGRAMS
+from gmlmdsl.derive.limits import MOST_GONE
 from gmlmdsl.evaluate import limits
 
 # A test file takes what another one has, of whatever folder, and a file that is run alone finds it too.

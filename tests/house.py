@@ -44,11 +44,8 @@ def counts() -> dict[str, int]:
         "conditional expressions": sum(isinstance(node, ast.IfExp) for node in nodes),
         f"functions of more than {INVOLVED} branches": sum(branches(node) > INVOLVED for node in functions),
         f"functions of more than {PARAMETERS} parameters": sum(parameters(node) > PARAMETERS for node in functions),
-        "constants outside limits.py": sum(
-            isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.lstrip("_").isupper()
-            for path, tree in trees.items()
-            if path.name != "limits.py"
-            for node in tree.body
+        "numeric constants outside limits.py": sum(
+            is_numeric_constant(node) for path, tree in trees.items() if path.name != "limits.py" for node in tree.body
         ),
     }
     for name, (place, what) in SUMS.items():
@@ -75,6 +72,23 @@ def members_of(tree: ast.Module, what: str) -> set[str]:
         if isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") in {what, *found} for base in node.bases):
             found.add(node.name)
     return found
+
+
+def is_numeric_constant(node: ast.AST) -> bool:
+    """Whether a statement of a module gives a number, or a tuple of numbers, a name in capitals."""
+    if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+        return False
+    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+    return isinstance(target, ast.Name) and target.id.lstrip("_").isupper() and is_numeric(node.value)
+
+
+def is_numeric(node: ast.expr) -> bool:
+    """Whether an expression is written with numbers alone, or is a tuple of such expressions."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, int | float) and not isinstance(node.value, bool)
+    parts = {ast.UnaryOp: ("operand",), ast.BinOp: ("left", "right")}.get(type(node), ())
+    found = node.elts if isinstance(node, ast.Tuple) else [getattr(node, part) for part in parts]
+    return bool(found) and all(map(is_numeric, found))
 
 
 def own(function: Function) -> Iterator[ast.AST]:

@@ -104,7 +104,7 @@ def lattices(mesh: jax.sharding.Mesh) -> dict[str, float]:
             except gm.GmlmError as error:
                 return {"cells": float("devices of one process" not in str(error))}
         return {"cells": 1.0}
-    _packed_sweep.CELLS = 32  # a colour takes several turns on one device
+    _packed_sweep.CELLS_PER_TURN = 32  # a colour takes several turns on one device
     both = jax.make_mesh((2, len(mesh.devices.flat) // 2), ("chain", "data"))
     for name, q, J in (("equal", 2, 0.5), ("signs", 2, 0.5), ("glass", 2, 1.0), ("potts", 3, 0.5)):
         model = gm.parse(LATTICE, q=q).model()
@@ -182,10 +182,10 @@ def main() -> None:
         "missing cells": ({"mask": "one", "missing": 9}, holes),
         "ignored cells": ({"mask": "one", "missing": 9, "gaps": "ignore"}, holes),
     }
-    terms = _objective.MOST_TERMS
+    terms = _objective.MOST_HELD_TERMS
     for name, (options, rows) in cases.items():
         for chunks in ("", " in chunks"):
-            _objective.MOST_TERMS = 1 << 10 if chunks else terms
+            _objective.MOST_HELD_TERMS = 1 << 10 if chunks else terms
             alone = model.fit(rows, progress=False, **options)
             with jax.set_mesh(mesh):
                 spread = model.fit(rows, progress=False, mesh_axis="data", **options)

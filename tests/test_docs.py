@@ -66,7 +66,7 @@ def test_every_page_is_linked_from_the_index():
 
 
 GENERATED = [
-    *(f"reference/{name}.md" for name in ("language", "errors", "python", "command-line")),
+    *(f"reference/{name}.md" for name in ("language", "errors", "limits", "python", "command-line")),
     "explanation/how-it-is-tested.md",
     "how-to/upgrade.md",
 ]
@@ -76,6 +76,34 @@ GENERATED = [
 def test_the_generated_reference_is_fresh(page):
     fresh = {name(path): text for path, text in load_builder().pages().items()}
     assert (DOCS / page).read_text(encoding="utf-8") == fresh[page], "run: python docs/build_reference.py"
+
+
+def test_a_page_of_limits_has_sections_names_values_and_comments():
+    load_builder()  # the folder of the builders is then found
+    from build_limits import constants
+
+    text = '''class Budget:
+    """Limits of work."""
+
+    terms: float = 2.0**28  # for one block
+
+# Starts.
+A = 1e-3
+# of a long
+# comment
+B = (1 << 2) - 1  # and | more
+C, D = 1, 2
+BUDGET = Budget()
+
+E = 6_000.0
+'''
+    assert list(constants(text)) == [
+        ("Limits of work", "terms", "268,435,456 = 2^28", "for one block"),
+        ("Starts", "A", "1e-3", ""),
+        ("Starts", "B", "(2^2) - 1", "of a long comment and \\| more"),
+        ("Starts", "C, D", "1, 2", ""),
+        ("Starts", "E", "6,000", ""),
+    ]
 
 
 def test_a_target_names_tests_that_exist():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from house import branches, counts, dispatches, kept, members_of, parameters
+from house import branches, counts, dispatches, is_numeric_constant, kept, members_of, parameters
 
 SMALL = """
 Kind = A | B
@@ -43,3 +43,9 @@ def test_dispatch_and_parameters_are_seen(functions):
     members = members_of(ast.parse(SMALL), "Kind")
     assert [name for name, node in functions.items() if dispatches(node, members)] == ["chosen", "asked", "inner"]
     assert {name: parameters(node) for name, node in functions.items()} == {"plain": 2, "chosen": 2, "asked": 1, "inner": 1}
+
+
+def test_numeric_constants_are_seen():
+    """Numbers written with operators, and tuples of them; not texts, flags, calls or what functions and classes hold."""
+    text = "MOST = 1 << 4\n_A: float = -2.0**3\nSIZES = (1, (2, 3))\nB = True\nC = f(1)\nD = ()\nE = 'x'\nname = 1\nclass F:\n    G = 1\nH, I = 1, 2"
+    assert [is_numeric_constant(node) for node in ast.parse(text).body] == [True] * 3 + [False] * 7

@@ -136,7 +136,7 @@ def test_only_sweeps_spread_cells():
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 @pytest.mark.parametrize("signs", [False, True])
 def test_colours_of_several_turns_are_drawn_at_once(signs: bool, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(_packed_sweep, "CELLS", 8)
+    monkeypatch.setattr(_packed_sweep, "CELLS_PER_TURN", 8)
     model = gm.parse(GRID).model()
     J = np.random.default_rng(0).choice([-0.6, 0.6], 128) if signs else np.full(128, 0.6)
     params, options = {"h": 0.2, "J": J}, {"draws": 100, "warmup": 5, "chains": 4, "seed": 2, "progress": False}

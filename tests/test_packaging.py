@@ -22,14 +22,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PYTHONS = [c.rsplit(" ", 1)[1] for c in PROJECT["project"]["classifiers"] if "Python :: 3." in c]
 COPIED = ("docs", "examples", "gmlmdsl", "grammar", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "Makefile")
 PEERS = ("ctranslate2", "unbabel-comet")  # of no extra: what is compared with, and what is large
-DATA = (
-    "codes.toml",
-    "grammar/gmlm.lark",
-    "grammar/gmlm.tables.json",
-    "py.typed",
-    "report/report.css",
-    "syntax/hints.toml",
-)
+DATA = ("codes.toml", "grammar/gmlm.lark", "grammar/gmlm.tables.json", "py.typed", "report/report.css", "syntax/hints.toml")
 
 
 def build(tree, target, folder):
@@ -136,7 +129,7 @@ def test_the_console_script_is_the_command_line(wheel):
 
 # Files that only a program with these modules loads: the language server behind `need("pygls", ..)`, and Pygments its lexers.
 LOADED_BY = {"editor/_server.py": {"pygls", "lsprotocol"}, "editor/pygments_lexer.py": {"pygments"}}
-LOADED_BY |= {"sample/_stores.py": {"h5netcdf", "h5py", "zarr"}, "cli/_serve.py": {"starlette", "uvicorn"}}
+LOADED_BY |= {"sample/_stored_draws.py": {"h5netcdf", "h5py", "zarr"}, "cli/_serve.py": {"starlette", "uvicorn"}}
 
 
 def test_every_import_is_declared():

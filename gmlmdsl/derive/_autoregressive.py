@@ -11,12 +11,10 @@ from ..graph import Lowered, autoregressive
 from ..networks import AbstractCausalNetwork
 from ..program import ir
 from ._beam_search import AbstractPrefixes, BeamRows, BeamSearch, Finished, Search, SearchRules
-from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
 from ._kernel import Info, State, Target
-from ._network import NetworkGraph, over_chains
-from ._network_kernels import free_cells
-from ._undefined import UNDEFINED
+from ._network import UNDEFINED, NetworkGraph, over_chains
+from ._network_kernels import AbstractDecoder, Decoded, free_cells
 
 
 class NetworkPrefixes(AbstractPrefixes):

@@ -25,11 +25,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from ._network import likeliest, reducible
+from ._network import has_no_distribution, likeliest, reducible
 from ._picks import pick_token, token_words
 from ._random import fold_apart
 from ._refinement import narrow
-from ._undefined import has_no_distribution
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ from jaxtyping import PyTree
 
 from ..files import CACHE, CacheEntries, cache_folder
 from ..graph import versions
+from .limits import MOST_GONE, MOST_MAPPINGS, MOST_PROGRAMS
 
 # JAX has no public way to replace the cache. If these private parts are missing, nothing is cached.
 try:
@@ -58,9 +59,6 @@ F = TypeVar("F", bound=Callable[..., PyTree])
 Arguments = tuple[tuple[PyTree, ...], dict[str, PyTree]]
 Arrays = tuple[list[jax.Array], ...]  # of each part of a call's arguments
 ProgramKey = tuple[Callable[..., PyTree], "tuple[_Part, ...]"]  # the function and its arguments
-MOST_PROGRAMS = 128  # a fit takes three programs
-MOST_MAPPINGS = 2**15  # half of the number that Linux grants by default
-MOST_GONE = 256  # programs released between two clearings of JAX's caches of traces
 # XLA's older emitter of loops halves the compilation time, for loops that run about a tenth slower.
 QUICK = {"xla_cpu_use_fusion_emitters": False}
 UNKNOWN = "No such compile option"

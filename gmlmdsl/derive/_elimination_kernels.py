@@ -1,20 +1,27 @@
-"""Kernels that draw blocks too large to enumerate, by elimination of their cells."""
+"""Kernels that draw by elimination: blocks too large to enumerate, and all cells independently.
+
+A product of distributions, whose cells are drawn parents first, needs no elimination.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from ._arrays import float_type
+from ..graph import FactorGraph
+from ._arrays import Blocks, float_type, on_device
 from ._contraction import Contraction
 from ._energy import Codes
 from ._kernel import AbstractKernel, Info, State, Target
-from ._kernels import counted, free
+from ._kernels import KernelStage, SweepKernel, counted, free
 from ._mask_law import AbstractMaskLaw
 from ._picks import levels_of
 from ._random import Words, fold, words
-from ._sums import backward, evidence, forward
+from ._sums import Forward, backward, evidence, forward
 
 
 class EliminationKernel(AbstractKernel):
@@ -121,3 +128,53 @@ def draw_each(target: Target, codes: Codes, alike: Contraction, mine: Int[Array,
 
     axes = (1, 0, jax.tree.map(lambda a: a.ndim - 1, drawn), None if target.beta is None else 0)
     return jax.vmap(one, in_axes=axes, out_axes=1)(codes, mine, drawn, target.beta)
+
+
+class IndependentKernel(AbstractKernel):
+    """Kernel that draws all free cells from their joint distribution at every step.
+
+    A step ignores the state, so the states of a chain are independent.
+    """
+
+    contraction: Contraction
+    found: Forward
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        codes = backward(self.contraction, state.codes, self.found, draw_words(keys, self.contraction))
+        drawn = jnp.full(codes.shape[1], self.contraction.free.shape[0], jnp.int32)
+        return State(codes), counted(state.codes, codes, drawn)
+
+
+def ancestral_kernel(host: FactorGraph) -> SweepKernel:
+    """Return the kernel that draws the cells of a product of distributions, parents first.
+
+    Each cell is drawn given its parents, so every step is an independent draw.
+    """
+    laws = [(k, g) for k, g in enumerate(host.groups) if g.kind == "categorical"]
+    level = _generations([g.cells for _, g in laws], host.n_cells)
+    order = np.argsort(level, kind="stable")
+    counts = np.bincount(level)
+    cells = np.full((len(counts), int(counts.max())), host.n_cells)
+    cells[level[order], np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)] = order
+    own = np.full((len(host.groups), host.n_cells + 1), -1)
+    for k, g in laws:
+        own[k, g.cells[:, 0]] = np.arange(g.n)
+    radix = np.append(host.sizes, 1)[cells]
+    touch = tuple(on_device(o[cells][..., None, None], np.int32) for o in own)
+    at, radices, strides = (on_device(a[..., None, None], np.int32) for a in (cells, radix, np.ones_like(cells)))
+    return SweepKernel((KernelStage(Blocks(int(host.sizes.max()), at, radices, strides, touch), len(counts)),))
+
+
+def _generations(cells: Sequence[np.ndarray], n_cells: int) -> np.ndarray:
+    """Return the length of the longest path of parents above each cell.
+
+    The first slot of a factor is the cell that the factor is the distribution of.
+    """
+    level = np.zeros(n_cells + 1, np.int64)
+    while True:
+        before = level.copy()
+        for c in cells:
+            above = np.where(c[:, 1:] < n_cells, level[c[:, 1:]], -1).max(axis=1, initial=-1)
+            level[c[:, 0]] = above + 1
+        if (level == before).all():
+            return level[:n_cells]

@@ -20,14 +20,9 @@ from ..graph.nodes import Leaves, evaluate
 from ..program import OPERATORS as ON_NUMBERS
 from ..program import Operator
 from ._arrays import Blocks, Codes, Graph, Group, float_type
+from .limits import LEAST_SCORES_IN_TURN, MOST_UNROLLED, STEEP
 
 Params = Mapping[str, Array]
-# From this number of scores on, instances are added one after another. Each addition is then a
-# vectorised loop that stays in the cache, whereas a sum along an axis of instances is not
-# vectorised and does not stay in the cache. For fewer scores the start of the loop costs more than
-# it saves.
-LEAST_IN_TURN = 4096
-MOST_UNROLLED = 8  # joint values of a block that are evaluated one by one in unrolled code
 
 
 def log_potential(graph: Graph, params: Params, codes: Codes) -> Float[Array, " rows"]:
@@ -120,7 +115,7 @@ def scores_in_turn(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -
     scores = jnp.broadcast_to(scores, (*scores.shape[:2], codes.shape[1]))
     cells, given = blocks.cells, blocks.codes
     for group, touch in zip(graph.groups, blocks.touch[: len(graph.groups)], strict=True):
-        if touch.shape[1] > 1 and scores.size >= LEAST_IN_TURN:
+        if touch.shape[1] > 1 and scores.size >= LEAST_SCORES_IN_TURN:
 
             def add(total: Array, one: Array, group: Group = group) -> tuple[Array, None]:
                 return total + touching_sum(group, params, codes, cells, one[:, None], given), None
@@ -316,9 +311,6 @@ def _raised_jvp(primals: tuple[Array, Array], tangents: tuple[Array | SymbolicZe
 
 
 _raised.defjvp(_raised_jvp, symbolic_zeros=True)
-
-
-STEEP = 1e18  # It stands for an infinite derivative.
 
 
 def _steep_at(

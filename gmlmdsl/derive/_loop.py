@@ -16,13 +16,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ..plan.limits import MOST_WRITTEN_OUT
 from ._arrays import float_type
 from ._conditional import logsumexp
 from ._contraction import Loop
 from ._picks import pick_value
 from ._random import Words
 
-MOST_WRITTEN_OUT = 4  # up to this number of values their sum is written out
 Combine = Callable[[Array], Array]
 Turn = tuple[Int[Array, "blocks sources"], Int[Array, "blocks sources"], Int[Array, "blocks sources"], Int[Array, ""]]
 Entries = Float[Array, "places rows"]

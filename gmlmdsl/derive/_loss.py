@@ -33,8 +33,7 @@ from ._contraction import contraction
 from ._energy import Codes, Params, local_scores, observed_scores, scored
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, block_passes, mask_passes, whole_pass
-
-MOST_COLOURS = 32  # maximum number of sets of blocks that are compiled separately
+from .limits import MOST_COMPILED_SETS
 
 
 class ExactLoss(AbstractLoss):
@@ -314,7 +313,7 @@ def _eliminated(
         return None
     colours = colour(host, blocks)
     count = int(colours.max()) + 1
-    if count > MOST_COLOURS:
+    if count > MOST_COMPILED_SETS:
         cells = np.unique(blocks[blocks < host.n_cells])
         plan = plan_elimination(host, cells, "the loss: all blocks")
         return EliminatedLoss(graph, (mask_passes(host, plan, blocks, probabilities, True),))

@@ -15,15 +15,13 @@ from ..graph import FactorGraph
 from ..plan import plan_elimination
 from ._arrays import Graph, graph_arrays, on_device
 from ._contraction import Contraction, contraction
-from ._decoded import AbstractDecoder
 from ._elimination_kernels import draw_words
 from ._energy import Codes, Params
-from ._exact import log_marginals
 from ._kernel import AbstractKernel, Info, State, Target
+from ._network_kernels import AbstractDecoder
 from ._random import fold_apart
-from ._sums import backward, evidence, forward
-
-BYTES = 16.0  # bytes of a table entry and its gradient
+from ._sums import backward, evidence, forward, log_marginals
+from .limits import ENTRY_BYTES
 
 
 class OracleGraph(eqx.Module):
@@ -115,7 +113,7 @@ class StartKernel(AbstractKernel):
     has_latents: bool = eqx.field(static=True)
 
     def held(self, cells: int) -> float:
-        return self.decoder.held(cells) + (0.0 if self.oracle is None else BYTES * self.oracle.contraction.entries)
+        return self.decoder.held(cells) + (0.0 if self.oracle is None else ENTRY_BYTES * self.oracle.contraction.entries)
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         graph, oracle = target.graph, self.oracle

@@ -31,19 +31,19 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
 
 from .._diagnostics import fail
-from ..plan import BITS, Packing
+from ..plan import Packing
+from ..plan.limits import BITS
 from ._arrays import float_type, on_device
 from ._kernel import AbstractKernel, Info, State, Target, free
 from ._loop import INSIDE
 from ._mesh import Spread
 from ._random import behind_each, fold, hashed
 from ._tabled_sweep import TabledSweepKernel
+from .limits import CELLS_PER_TURN, HASHES_UNROLLED
 
 LANES = 32  # chains in a word
 ALL = 0xFFFFFFFF
 HASHES = BITS // 2  # number of hashes, each of two words
-UNROLLED = 6  # hashes that are written out; more of them take long to compile
-CELLS = 1 << 14  # cells of a turn; with this size its arrays stay in the cache
 Packed = UInt32[Array, "slots words"]
 
 
@@ -276,14 +276,14 @@ def drawn_words(
     def some(k: Array, below: Array) -> Array:
         # recomputed for each group of digits: this takes few operations, and no memory
         found = combined()
-        for i in range(UNROLLED):
-            number = k.astype(jnp.uint32) * UNROLLED + i
+        for i in range(HASHES_UNROLLED):
+            number = k.astype(jnp.uint32) * HASHES_UNROLLED + i
             for j, word in enumerate(hashed(keys, cell * HASHES + number)):
-                digit = read_digit(found, digits[2 * (UNROLLED * k + i) + j])
+                digit = read_digit(found, digits[2 * (HASHES_UNROLLED * k + i) + j])
                 below = (digit & ~word) | ((digit | ~word) & below)
         return below
 
-    return jax.lax.fori_loop(0, HASHES // UNROLLED, some, start)
+    return jax.lax.fori_loop(0, HASHES // HASHES_UNROLLED, some, start)
 
 
 def read_digit(found: Sequence[Array], digit: UInt32[Array, ...]) -> UInt32[Array, "blocks words"]:
@@ -348,8 +348,8 @@ def packed_sweep(plain: TabledSweepKernel, plan: Packing, inside: Sequence[Bool[
 def _turns(colours: int, blocks: int) -> tuple[int, int]:
     """Return the number of turns and the number of cells in each.
 
-    Colours are split into equal parts of at most `CELLS` cells, if such parts exist. Cells of one
+    Colours are split into equal parts of at most `CELLS_PER_TURN` cells, if such parts exist. Cells of one
     colour may be redrawn in any order.
     """
-    parts = next((k for k in range(math.ceil(blocks / CELLS), 4 * math.ceil(blocks / CELLS)) if blocks % k == 0), 1)
+    parts = next((k for k in range(math.ceil(blocks / CELLS_PER_TURN), 4 * math.ceil(blocks / CELLS_PER_TURN)) if blocks % k == 0), 1)
     return colours * parts, blocks // parts

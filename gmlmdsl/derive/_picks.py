@@ -19,18 +19,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
 from ._random import Words, words_apart
+from .limits import MOST_MASKED, MOST_SPLIT_THRICE, MOST_SPLIT_TWICE
 
-FEW = 9  # values that are split twice, by the two words of one draw
-# Up to this number, values are split three times in code that is written out: one loop over draws,
-# without an array of values in it.
-LISTED = 27
-MOST_MASKED = 64  # nodes of a level up to which one node is read by comparisons
 Picked = Int[Array, "..."]
 
 
 def levels_of(values: int) -> int:
     """Return the number of levels of words that a draw among `values` values takes."""
-    return 1 if values <= FEW else 3 if values <= LISTED else (values - 1).bit_length()
+    return 1 if values <= MOST_SPLIT_TWICE else 3 if values <= MOST_SPLIT_THRICE else (values - 1).bit_length()
 
 
 def second_of_two(first: Array | float, second: Array | float, number: Array) -> Bool[Array, ...]:
@@ -57,10 +53,10 @@ def accepted(log_ratio: Array, words: Words) -> Bool[Array, ...]:
 
 
 def pick_of_weights(weights: Sequence[Array], words: Words) -> Picked:
-    """Draw one of up to `LISTED` values in proportion to weights; the first if all are 0."""
+    """Draw one of up to `MOST_SPLIT_THRICE` values in proportion to weights; the first if all are 0."""
     if len(weights) == 1:
         return jnp.zeros(words.high.shape[1:], jnp.int32)
-    if 2 < len(weights) <= FEW:
+    if 2 < len(weights) <= MOST_SPLIT_TWICE:
         return _parted(weights, words.numbers())
     return _parted(weights, [words.number(k) for k in range(words.high.shape[0])])
 
@@ -107,7 +103,7 @@ def _one_of(weights: Sequence[Array], number: Array) -> Picked:
 
 def pick(weights: Array, words: Words, axis: int) -> Picked:
     """Draw one value along an axis in proportion to weights; the first if all are 0."""
-    if weights.shape[axis] > LISTED:
+    if weights.shape[axis] > MOST_SPLIT_THRICE:
         return pick_along(weights, words, axis)
     return pick_of_weights([jax.lax.index_in_dim(weights, k, axis, keepdims=False) for k in range(weights.shape[axis])], words)
 
@@ -169,7 +165,7 @@ def pick_token(logits: Float[Array, "*shape values"], words: Words) -> Int[Array
     """
     top = logits.max(axis=-1, keepdims=True)
     scores = logits - jnp.where(jnp.isfinite(top), top, 0.0)
-    if logits.shape[-1] <= LISTED:
+    if logits.shape[-1] <= MOST_SPLIT_THRICE:
         return pick_of_weights([jnp.exp(scores[..., v]) for v in range(logits.shape[-1])], words)
     return pick_along(scores, words, -1, jnp.exp)
 
@@ -213,7 +209,7 @@ def pick_value(scores: Float[Array, "blocks values rows"], words: Words) -> tupl
 
     `words` are random words of shape (blocks, rows).
     """
-    if scores.shape[1] <= LISTED:
+    if scores.shape[1] <= MOST_SPLIT_THRICE:
         return pick_of_few([scores[:, v] for v in range(scores.shape[1])], words)
     top = scores.max(axis=1)
     possible = jnp.isfinite(top)

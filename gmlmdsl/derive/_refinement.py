@@ -38,23 +38,16 @@ from ..graph import Bound, Lowered, Passes, passes_of, refinement, user_function
 from ..networks import AbstractNetwork
 from ..program import PUBLISHED, ir, is_function
 from ._arrays import float_type, on_device
-from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
 from ._kernel import Info, State, Target
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members, random_ranks
-from ._network import NetworkGraph, encode, likeliest, network_graph, reducible
-from ._network_kernels import Held, free_cells, least, ranks, unadapted
+from ._network import UNDEFINED, NetworkGraph, encode, likeliest, network_graph, reducible
+from ._network_kernels import AbstractDecoder, Decoded, Held, free_cells, least, ranks, unadapted
 from ._picks import happens, pick_token, token_words, whole_below
 from ._random import fold_apart, words_apart
-from ._undefined import UNDEFINED
+from .limits import LEAST_SCORE, TIE_ROUNDING, TRIED_LEADING
 
-LEADING = (5, 7)  # axes before those of a row, for functions of Python
-# Probabilities, logits (relative to themselves) and confidences that differ by less count as equal:
-# they are sums in single precision.
-ROUNDING = 1e-5
-# the score of a value of probability 0; -infinity marks cells that no pass predicted
-LEAST_SCORE = -1e4
 # how functions of the user's are called
 CALLED = {
     "confidence": "`confidence(log_p)`: from log p of shape (.., values) to numbers of shape (..), by `jax.numpy`",
@@ -452,7 +445,7 @@ class RefinementKernel(AbstractDecoder):
             return least(jnp.where(candidates, sure, jnp.inf), jnp.minimum(counts, held)) & candidates
         match self.rules.order:
             case "confidence":
-                place = ranks(jnp.where(pool, -jnp.round(sure / ROUNDING), jnp.inf))
+                place = ranks(jnp.where(pool, -jnp.round(sure / TIE_ROUNDING), jnp.inf))
             case "random" if keys is not None:
                 place = random_ranks(keys, pool)
             # Cells settle by their places. The same serves a pass that settles a whole pool, for
@@ -503,7 +496,7 @@ def user_scores(name: str, target: str, place: Span, n_cells: int, n_values: int
     """
     found, called = user_function(target, place, CALLED[name]), CALLED[name]
     # One row alone, and many: a function that counts axes from the first fails for one of them.
-    for cells in ((n_cells,), (*LEADING, n_cells)):
+    for cells in ((n_cells,), (*TRIED_LEADING, n_cells)):
         table = (*cells, n_values)
         codes = (jax.ShapeDtypeStruct(cells, np.int32),) if name == "planner" else ()
         try:
@@ -554,10 +547,10 @@ def narrow(logits: Float[Array, "*shape values"], top_k: int | None, top_p: Arra
         ordered = jnp.flip(jnp.sort(logits, axis=-1), axis=-1)
         p = jax.nn.softmax(ordered, axis=-1)
         # the values before this one do not reach the probability
-        needed = jnp.cumsum(p, axis=-1) - p < top_p * (1 - ROUNDING)
+        needed = jnp.cumsum(p, axis=-1) - p < top_p * (1 - TIE_ROUNDING)
         logits = _from_edge(logits, jnp.where(needed, ordered, jnp.inf).min(axis=-1, keepdims=True))
     return logits
 
 
 def _from_edge(logits: Array, edge: Array) -> Array:
-    return jnp.where(logits >= edge - ROUNDING * jnp.maximum(1, jnp.abs(edge)), logits, -jnp.inf)
+    return jnp.where(logits >= edge - TIE_ROUNDING * jnp.maximum(1, jnp.abs(edge)), logits, -jnp.inf)

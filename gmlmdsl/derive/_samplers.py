@@ -51,12 +51,12 @@ from ._packed_sweep import packed_sweep
 from ._refinement import refinement_kernel
 from ._tabled_sweep import Colours, TabledSweepKernel, tabled_sweep
 from ._temper import TemperKernel
+from .limits import MOST_BLOCK_SHAPES
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
 
 Array = np.ndarray
-MOST_KINDS = 32  # shapes of blocks that are compiled separately
 
 
 @dataclass(frozen=True)
@@ -278,10 +278,10 @@ def _listed(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
             found[k] = contraction(graph, replace(plan_elimination(graph, cells, "a block"), may_loop=False))
             leaves, tree = jax.tree.flatten(found[k])
             alike.setdefault((tree, tuple(a.shape for a in leaves)), []).append(k)
-    if len(alike) > MOST_KINDS:
+    if len(alike) > MOST_BLOCK_SHAPES:
         message = f"the {len(blocks)} blocks of `{planned.update.span.text}` are eliminated in {len(alike)} different ways"
         help = "a sweep takes such blocks, all of one colour at once: `update x[r] for r in ..`"
-        raise fail("E601", f"{message}, each of them compiled: the limit is {MOST_KINDS}", planned.update.span, help=help)
+        raise fail("E601", f"{message}, each of them compiled: the limit is {MOST_BLOCK_SHAPES}", planned.update.span, help=help)
     kind, place, kinds = np.full(len(blocks), -1), np.full(len(blocks), -1), []
     for k, members in enumerate(alike.values()):
         kind[members], place[members] = k, np.arange(len(members))

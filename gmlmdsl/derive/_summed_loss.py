@@ -1,5 +1,7 @@
 """Losses whose blocks, or whose hidden cells, are summed out by elimination.
 
+Rows with missing cells are summed out in the planned way, and their missing cells are redrawn.
+
 A cell that is not observed has the code -1. -log p(x_K | x_rest) is log p(x_rest) - log p(x_K,
 x_rest). Both terms are sums over the unobserved cells.
 """
@@ -16,14 +18,16 @@ from ..graph import FactorGraph
 from ..masks import AbstractMask
 from ..plan import Elimination, HiddenPlan
 from ._abstract_loss import AbstractLoss, Masks
-from ._arrays import Graph, drawn_blocks, float_type, observed_value, on_device
+from ._arrays import Graph, drawn_blocks, float_type, observed_value, on_device, put_value
 from ._conditional import logsumexp
 from ._contraction import Contraction, contraction
-from ._energy import Codes, Params, all_values
+from ._energy import Codes, Params, all_values, local_scores
+from ._listed import ListedRows, second_order_cost
 from ._mask_law import AbstractMaskLaw, mask_law
+from ._picks import levels_of, pick_value
+from ._random import fold, words
 from ._sums import eliminate, evidence, factor_sums, log_sum
-
-MOST_ENTRIES = 1 << 22  # maximum number of table entries held at once
+from .limits import MOST_HELD_ENTRIES
 
 
 class Passes(eqx.Module):
@@ -369,7 +373,7 @@ def hidden_rows(
 
 def rows_at_once(plan: HiddenPlan) -> int:
     """Return how many rows to sum at once, such that their tables fit into memory."""
-    return int(max(1, MOST_ENTRIES // plan.entries))
+    return int(max(1, MOST_HELD_ENTRIES // plan.entries))
 
 
 def hidden_loss(
@@ -398,3 +402,83 @@ def hidden_loss(
     assert probabilities is not None
     keep = (blocks < host.n_cells).any(axis=1)
     return EliminatedLoss(graph, (mask_passes(host, plan.elimination, blocks[keep], probabilities[keep], False),))
+
+
+class SummedRows(eqx.Module):
+    """Rows that are enumerated, rows that are eliminated, and rows without observed cells.
+
+    A row without observed cells has the loss 0.
+
+    Attributes:
+        count: the number of rows.
+        listed: the loss of the rows whose joint values are enumerated, or None.
+        eliminated: the loss of the eliminated rows, or None.
+        places: the numbers of the rows of both kinds, ascending.
+    """
+
+    count: int = eqx.field(static=True)
+    listed: ListedRows | None
+    eliminated: HiddenRows | None
+    places: tuple[Int[Array, " listed"], Int[Array, " eliminated"]]
+
+    def rows(self, params: Params) -> Float[Array, " rows"]:
+        """Return the loss of each row."""
+        total = jnp.zeros(self.count, float_type())
+        for loss, places in zip((self.listed, self.eliminated), self.places, strict=True):
+            if loss is not None:
+                total = total.at[places].set(loss.rows(params))
+        return total
+
+    @property
+    def row_cost(self) -> float:
+        """Average number of factor evaluations and table entries in the loss of one row."""
+        listed = 0.0 if self.listed is None else float(self.listed.cost)
+        eliminated = 0.0 if self.eliminated is None else self.eliminated.row_cost * self.eliminated.codes.shape[1]
+        return (listed + eliminated) / self.count
+
+    def second_order_cost(self, count: int) -> float:
+        """Return the number of evaluations and table entries of second derivatives and scores.
+
+        They are taken in `count` directions.
+        """
+        listed = 0.0 if self.listed is None else second_order_cost(self.listed, count)
+        return listed + (0.0 if self.eliminated is None else count * self.eliminated.row_cost * self.eliminated.codes.shape[1])
+
+    def some(self, chosen: Int[Array, " rows"]) -> SummedRows:
+        """Return the loss with some of the eliminated rows, and all the others.
+
+        `chosen` numbers the eliminated rows.
+        """
+        assert self.eliminated is not None
+        kept = jnp.concatenate([self.places[0], self.places[1][chosen]])
+        split = len(self.places[0])
+        places = jnp.arange(len(kept), dtype=jnp.int32)
+        return SummedRows(len(kept), self.listed, self.eliminated.take(chosen), (places[:split], places[split:]))
+
+
+def redraw_gaps(
+    graph: Graph, params: Params, codes: Codes, cells: Int[Array, "steps members rows"], values: int, sweeps: int, key: Array
+) -> Codes:
+    """Redraw each row's missing cells from p(. | the rest), block by block.
+
+    Rows may have different blocks.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: (cells, rows).
+        cells: the blocks of each row in turn, padded with the number of cells.
+        values: the maximum number of joint values of a block.
+        sweeps: how often all of them are redrawn.
+        key: the key of all draws.
+    """
+    steps = cells.shape[0]
+
+    def step(state: Codes, number: Array) -> tuple[Codes, None]:
+        blocks = drawn_blocks(graph, cells[number % steps][None], values)
+        # the words of one key serve all rows
+        drawn = words(fold(key[None], number), state.shape[1:], levels_of(values)).transposed
+        value, possible = pick_value(local_scores(graph, params, state, blocks), drawn)
+        return put_value(blocks, state, value, ~possible), None
+
+    return jax.lax.scan(step, codes, jnp.arange(sweeps * steps))[0]

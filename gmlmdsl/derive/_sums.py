@@ -26,11 +26,9 @@ from ._energy import Codes, Params, touching_sum
 from ._loop import Combine, laws_in_turn, picked_in_turn, placed, summed_in_turn, swept, total
 from ._picks import pick_value
 from ._random import Words
+from .limits import LEAST_FACTORS_IN_TURN
 
 Unary = Float[Array, "free values rows"]
-# From this number of factor evaluations of tables of one shape on, their factors are added one
-# after another.
-LEAST_IN_TURN = 1 << 20
 
 
 class Inputs(NamedTuple):
@@ -298,7 +296,7 @@ def _evaluated(graph: Graph, params: Params, codes: Codes, t: FactorTables) -> A
     given = jnp.minimum(b.codes, (t.sizes - 1)[:, None])
     total = jnp.zeros((b.cells.shape[0], b.n_values, known.shape[1]), float_type())
     for group, touch in zip(graph.groups, b.touch, strict=True):
-        if touch.shape[1] > 1 and total.size * touch.shape[1] > LEAST_IN_TURN:
+        if touch.shape[1] > 1 and total.size * touch.shape[1] > LEAST_FACTORS_IN_TURN:
 
             def add(total: Array, one: Array, group: Group = group) -> tuple[Array, None]:
                 return total + touching_sum(group, params, known, b.cells, one[:, None], given), None
@@ -385,3 +383,33 @@ def _slice(
         return total
     inside = jnp.arange(values, dtype=jnp.int32)[None] < x.sizes[:, :1]
     return jnp.where(inside[..., None], total, -jnp.inf)
+
+
+def log_marginals(
+    graph: Graph, params: Params, codes: Codes, c: Contraction, unary: Unary | None = None
+) -> tuple[Float[Array, " rows"], Float[Array, "free values rows"]]:
+    """Return the log sum of `log_sum`, and p(x_i = v | the rest) of every free cell.
+
+    The probabilities are the gradient of the log sum by a number that is added for each value.
+    Entries beyond a cell's values are 0, and all entries are 0 if the sum is -inf.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: codes of the fixed cells, shape (cells, rows).
+        c: the contraction over the free cells.
+        unary: a number to add for each value of each free cell, or None.
+    """
+    if c.loop is not None:
+        passed = forward(graph, params, codes, c, unary)
+        found = rest_sum(graph, params, codes, c) + passed.sums.sum(axis=0)
+        return found, jnp.where(jnp.isfinite(found), laws(c, passed, graph.most_values), 0.0)
+    start = jnp.zeros((c.free.shape[0], graph.most_values, codes.shape[1]), float_type())
+    start = start if unary is None else start + unary
+
+    def value(u: Unary) -> tuple[Array, Array]:
+        found = log_sum(graph, params, codes, c, u)
+        return jnp.where(jnp.isfinite(found), found, 0.0).sum(), found
+
+    gradient, found = jax.grad(value, has_aux=True)(start)
+    return found, gradient

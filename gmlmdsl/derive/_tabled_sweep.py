@@ -24,18 +24,17 @@ from ..plan import Exceptions, FactorTable, ScoreForm, SweepTables, TabledColour
 from ._arrays import Blocks, Graph, float_type, on_device
 from ._block_tables import Table, table_codes
 from ._conditional import tempered
-from ._energy import MOST_UNROLLED, Codes, scores_in_turn
+from ._energy import Codes, scores_in_turn
 from ._kernel import AbstractKernel, Info, State, Target, free
 from ._loop import INSIDE
 from ._mesh import Spread
 from ._picks import levels_of, pick_of_few, pick_of_weights, pick_value
 from ._random import Words, behind, fold, made_apart, words
+from .limits import FEW_NEIGHBOURS, LEAST_SHARED, MOST_UNROLLED
 
 if TYPE_CHECKING:
     from jax.typing import DTypeLike
 
-FEW_NEIGHBOURS = 16  # up to this number, the loop over neighbours is written out
-SHARED = 1 << 12  # from this number of values of a colour on, several threads share them
 # The scores of all values except the first: one array for each value if they are few, else one
 # array for all of them.
 Scores = list[Float[Array, "blocks *values chains"]]
@@ -266,7 +265,7 @@ class TabledSweepKernel(AbstractKernel):
                 stays = ~possible if target.clamped is None else ~possible | target.clamped[turn.cells][:, None]
                 new = jnp.where(stays, old, new)
             new = _indicators(new, width) if width else new.astype(held.dtype)
-            new = made_apart(new) if new.size >= SHARED else new
+            new = made_apart(new) if new.size >= LEAST_SHARED else new
             return jax.lax.dynamic_update_slice_in_dim(held, new, first * each, axis=0), None
 
         turns = Turn(jnp.arange(stage.cells.shape[0]), stage.cells, stage.lists, stage.rest, scoring)

@@ -1,7 +1,8 @@
 """The full transition matrix of a sampler on all configurations of a small model, in float64.
 
 It is assembled from the conditionals, corrections and mask distributions that the kernels use.
-Whatever is proved for the matrix therefore holds for the chain.
+Whatever is proved for the matrix therefore holds for the chain. The matrix of a conditional model
+is built from products of the network's outputs over each K.
 """
 
 from __future__ import annotations
@@ -33,15 +34,13 @@ from ._bounded_jit import bounded_jit
 from ._conditional import rest_possible, tempered
 from ._energy import Params, local_scores, log_potential
 from ._mask_law import AbstractMaskLaw, mask_law
+from ._network import NetworkGraph, Networks, cell_tables, undefined_outputs
+from ._network_kernels import LeastConfidentKernel, least, network_update, present_values, unadapted
 from ._samplers import fresh, single_cells
 from ._temper import log_acceptance, proposed_pairs
+from .limits import CERTAIN_COST, MOST_CLUSTER_WORK
 
 Array = np.ndarray
-# The cost of a bond that is certain: its exponential is 0 in 64 bits, and sums of such costs are
-# finite.
-SURE = 1e3
-# maximum number of pairs of a set of cells and a subset of it, times configurations
-MOST_WORK = 4e9
 
 
 def all_states(graph: FactorGraph, limit: float = BUDGET.states, what: str = "all configurations") -> Array:
@@ -311,7 +310,7 @@ def cluster_matrix(plan: ClusterPlan, states: Array, log_p: Array, params: dict[
     """
     cells, sizes = plan.mask.cells, plan.graph.sizes.astype(np.int64)
     n, count = len(cells), states.shape[1]
-    if 3.0**n * count * len(plan.groups) > MOST_WORK:
+    if 3.0**n * count * len(plan.groups) > MOST_CLUSTER_WORK:
         message = f"the transition matrix lists all clusters of {n} cells in {count:,} configurations"
         raise fail("E601", message, plan.update.span, help="use a smaller model, or sample and look at the diagnostics")
     stride = np.append(np.cumprod(np.append(sizes[1:], 1)[::-1])[::-1], 0)[cells]
@@ -321,7 +320,7 @@ def cluster_matrix(plan: ClusterPlan, states: Array, log_p: Array, params: dict[
     source = np.arange(count)
     for group, weights, breaks in zip(plan.groups, plan.weights, plan.bonds.breaks(plan.groups), strict=True):
         place = plan.bonds.kind[:, None], here[first], here[second]  # axes: edges, configurations
-        costs = np.where(breaks[place], SURE, beta * (joint - joint[:, group].min(axis=1))[place])
+        costs = np.where(breaks[place], CERTAIN_COST, beta * (joint - joint[:, group].min(axis=1))[place])
         inner = _inner(costs, first, second, n)
         connected, places = _connected(inner), np.arange(n)
         for k in range(1, 2**n):
@@ -376,3 +375,88 @@ def _connected(inner: Array) -> Array:
                 break
             part = (part - 1) & others
     return np.maximum(out, 0.0)
+
+
+class NetworkTransitions(Transitions):
+    """`Transitions` for conditionals that do not belong to a joint distribution.
+
+    `network` covers one row of given data with one chain for each configuration.
+    """
+
+    def __init__(self, lowered: Lowered, params: Networks, network: NetworkGraph):
+        self.lowered, self.host, self.params, self.network = lowered, lowered.graph, params, network
+        self.states = all_states(lowered.graph, what="the transition matrix")
+        self.codes = on_device(self.states)
+        sizes = self.host.sizes.astype(np.int64)
+        self.place = np.append(np.cumprod(np.append(sizes[1:], 1)[::-1])[::-1], 0)
+        self.count = self.states.shape[1]
+
+    def sweep(self, sweep: ir.Sweep) -> Array:
+        """Return the product of the blocks' matrices in their order.
+
+        No two blocks can be redrawn at once.
+        """
+        matrix = np.eye(self.count)
+        for block in sweep_blocks(self.lowered, sweep.blocks):
+            matrix = matrix @ self.block(block[None])
+        return matrix
+
+    def random(self, update: ir.RandomUpdate) -> Array:
+        """Return the sum over K of p(K) times the product step of K.
+
+        For `least_confident`, each state takes the step of its own K.
+        """
+        kernel = network_update(self.lowered, update) if update.mask.body.is_least_confident else None
+        if not isinstance(kernel, LeastConfidentKernel):
+            unadapted(self.lowered, update.mask)
+            return super().random(update)
+        cells = np.asarray(kernel.cells)
+        values = np.full((self.host.n_random, self.count), np.inf)
+        values[cells] = np.asarray(_present_values(self.network, self.params, self.codes[: self.host.n_random], kernel.cells))[cells]
+        self._verify(np.asarray(np.isnan(values[cells]).any(axis=1)), cells)
+        held = np.asarray(least(jnp.asarray(values), jnp.full(self.count, min(kernel.count, len(cells))))).T
+        matrix = np.zeros((self.count, self.count))
+        for members in np.unique(held, axis=0):
+            mine = (held == members).all(axis=1)
+            matrix[mine] = self.block(np.flatnonzero(members)[None])[mine]
+        return matrix
+
+    def pieces(self, blocks: Array, extra: Sequence[FactorGroup] = ()) -> Mapping[int, None]:
+        """Return nothing for each block: a network needs only the cells."""
+        return dict.fromkeys(range(len(blocks)))
+
+    def conditional(self, block: Array, found: Blocks | None = None, correction: Array | None = None) -> tuple[Array, Array]:
+        """Return the product over the block's cells, all hidden, of p(x_i | x_rest, K)."""
+        members = self.members(block)
+        held = np.zeros((self.host.n_random, 1), bool)
+        held[members] = True
+        tables = np.exp(np.asarray(_cell_tables(self.network, self.params, self.codes[: self.host.n_random], on_device(held)), np.float64))
+        self._verify(np.asarray(np.isnan(tables[:, members]).any(axis=(0, 2))), members)
+        table = np.ones((len(self.values(block)), self.count))
+        for m, cell in enumerate(members):
+            table *= tables[:, cell, self.values(block)[:, m]].T
+        return table, np.zeros(self.count, bool)
+
+    def _verify(self, bad: np.ndarray, cells: Array) -> None:
+        """Raise an error if some configuration has no distribution at some cell."""
+        if bad.any():
+            cell = self.host.cell_name(int(cells[int(np.argmax(bad))]))
+            raise undefined_outputs(f"network `{self.network.label}`", f"at {cell}")
+
+    def block(self, block: Array, found: Blocks | None = None, correction: Array | None = None) -> Array:
+        """Return the matrix that draws one block at once."""
+        return self.spread(block, *self.conditional(block))
+
+    def parallel(self, block: Array) -> Array:
+        """Return the same matrix as `block`: a network draws several cells in no other way."""
+        return self.block(block)
+
+
+@bounded_jit
+def _cell_tables(network: NetworkGraph, params: Networks, codes: jax.Array, held: jax.Array) -> jax.Array:
+    return cell_tables(network, params, codes, held)
+
+
+@bounded_jit
+def _present_values(network: NetworkGraph, params: Networks, codes: jax.Array, cells: jax.Array) -> jax.Array:
+    return present_values(network, params, codes, cells)

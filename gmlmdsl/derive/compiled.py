@@ -21,8 +21,7 @@ from ._energy import log_potential as _log_potential
 from ._listed import log_marginal as _log_marginal
 from ._mask_law import AbstractMaskLaw
 from ._random import fold
-from ._summed_loss import EnumeratedLoss, HiddenRows
-from ._summed_rows import SummedRows
+from ._summed_loss import EnumeratedLoss, HiddenRows, SummedRows
 from ._sums import evidence, log_sum
 
 all_values = bounded_jit(_all_values)

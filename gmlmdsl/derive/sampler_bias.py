@@ -10,9 +10,9 @@ from ._arrays import graph_arrays, on_device
 from ._energy import Params
 from ._transitions import all_states
 from .compiled import log_potential
+from .limits import MOST_BIAS_STATES
 
 Array = np.ndarray
-MOST_STATES = 2048  # a linear system of this size is solved
 
 
 def verify_small(graph: FactorGraph) -> None:
@@ -21,7 +21,7 @@ def verify_small(graph: FactorGraph) -> None:
     Raises:
         GmlmError: E601, with the number of configurations.
     """
-    all_states(graph, MOST_STATES, "the exact bias of a sampler")
+    all_states(graph, MOST_BIAS_STATES, "the exact bias of a sampler")
 
 
 def stationary_law(matrix: Array) -> Array | None:

@@ -25,31 +25,40 @@ from ._approximation_methods import (
     mode_method,
 )
 from ._colouring import Colouring, colouring
-from ._completions import log_completions
 from ._contractions import Contractions
-from ._convexity import degree, is_affine, is_convex
 from ._copied_objectives import BlockObjectives, JointObjective, block_cells, block_objectives, block_weights_of_rows, copies_of_blocks
 from ._decoder_bounds import DenoisedRows, Estimate, LogProbBound, bits_per_cell
-from ._differences import differences
 from ._effects import Effects, substitution_effects
 from ._exact_answers import independent_kernel, known_rows, log_sums
-from ._intervals import LEVEL, intervals, verified_level, verified_quantile
+from ._intervals import intervals, verified_level, verified_quantile
 from ._magnitude import verified_partition
 from ._metric import Metric, metrics
-from ._missing import Missing, Sorted, ignored_rows, reported, sort_rows, summed_loss, verify_ignored, verify_latents, verify_present
-from ._network_params import read_layers, verified_params, verified_probes
+from ._missing import (
+    Missing,
+    Sorted,
+    ignored_rows,
+    log_completions,
+    reported,
+    sort_rows,
+    summed_loss,
+    verify_ignored,
+    verify_latents,
+    verify_present,
+)
 from ._network_queries import mask_loss, verified_count, verify_known
 from ._objective import (
-    MANY,
     Frame,
     MaskUse,
     Objective,
     Repeats,
     chunk_rows,
     counted_mean_size,
+    degree,
     draw_masks,
     finite,
     gradient_at,
+    is_affine,
+    is_convex,
     make_loss,
     masks_per_row,
     mean_block_size,
@@ -58,7 +67,6 @@ from ._objective import (
 )
 from ._pair_interactions import interaction_slopes, pair_interactions, pair_sums, zero_sum
 from ._parameters import (
-    SIMPLEX_ERROR,
     as_params,
     batched_params,
     bijection,
@@ -70,10 +78,13 @@ from ._parameters import (
     init_params,
     known_params,
     on_gauge,
+    read_layers,
     slopes,
     tangent,
     unconstrained_moves,
     unflatten,
+    verified_params,
+    verified_probes,
     verify_all,
     verify_defined,
     verify_names,
@@ -94,5 +105,6 @@ from ._priors import (
 )
 from ._revealing import is_reducible, revealed_cells
 from ._row_sizes import answer, distinct_rows, log_potentials, over_rows
-from ._second_order import Sums, gap_second_order, one_mask_moments, second_order
+from ._second_order import Sums, differences, gap_second_order, one_mask_moments, second_order
 from ._siblings import ApproximationGap, marginal_gap, mode_gap, siblings
+from .limits import LEVEL, MANY, SIMPLEX_ERROR

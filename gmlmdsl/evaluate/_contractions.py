@@ -158,7 +158,7 @@ class Contractions:
         Raises:
             GmlmError: E601 with the cost if it is above the budget.
         """
-        if held.any() and (c := self.affordable(what)) is not None and c.entries <= limits.CHEAP:
+        if held.any() and (c := self.affordable(what)) is not None and c.entries <= limits.CHEAP_ENTRIES:
             yield c, seen_term(self.graph, c, held[:, None], codes)
         yield self.holding(held, what)[1], None
 

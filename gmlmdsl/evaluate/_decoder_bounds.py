@@ -24,6 +24,7 @@ from ..graph import Lowered, refinement
 from ..masks import VisitMask, visits_of
 from ..plan import verify_held
 from ..program import ir, reasons_against
+from .limits import MOST_LOGITS, ROWS_PER_CALL, WORTH_ENUMERATING
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
     from ..derive import Networks
 
 Array = np.ndarray
-# Number of passes per draw up to which all passes are enumerated, without any sampling error.
-LISTED = 8
-MOST_ENTRIES = 1 << 24  # limit on the logits held at once
-MOST_ROWS = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,10 +132,10 @@ class DenoisedRows:
 
         The last row is repeated to fill the last piece.
         """
-        size = max(1, MOST_ENTRIES // (len(self.codes) * int(self.lowered.graph.sizes.max()) * passes))
+        size = max(1, MOST_LOGITS // (len(self.codes) * int(self.lowered.graph.sizes.max()) * passes))
         if self.oracle is not None:
-            size = max(1, min(size, int(MOST_ENTRIES // max(1, self.oracle.contraction.entries))))
-        size = min(size, MOST_ROWS, 1 << max(0, self.count - 1).bit_length())
+            size = max(1, min(size, int(MOST_LOGITS // max(1, self.oracle.contraction.entries))))
+        size = min(size, ROWS_PER_CALL, 1 << max(0, self.count - 1).bit_length())
         for start in range(0, self.count, size):
             some = np.minimum(np.arange(start, start + size), self.count - 1)
             codes = on_device(self.codes[:, some], np.int32)
@@ -195,12 +192,12 @@ def log_prob_bound(
     mask = verified_decoder(lowered, sampler)
     rows = DenoisedRows(lowered, x, missing, given, f"the likelihood under `{sampler.name}`")
     rows.verify_whole()
-    verify_held(16.0 * min(draws, 10**18) * min(rows.count, MOST_ROWS), f"{draws:,} passes of a row", "fewer `draws=`")
+    verify_held(16.0 * min(draws, 10**18) * min(rows.count, ROWS_PER_CALL), f"{draws:,} passes of a row", "fewer `draws=`")
     law = derive.visit_law(lowered, mask)
     if mask.has_one_path:
         values = rows.joined([_path(make, law, params, codes) for make, codes, _ in rows.each()])
         return LogProbBound(values, np.zeros(values.shape), True)
-    if rows.is_full and mask.support_size <= LISTED * draws:
+    if rows.is_full and mask.support_size <= WORTH_ENUMERATING * draws:
         temperature = float(refinement(mask.call, lowered.bound)["temperature"])  # type: ignore[arg-type]
         hidden, scored, weights = mask.scored_blocks()
         n = len(rows.codes)
@@ -323,13 +320,7 @@ def _path(make: OfNetwork | OfOracle, law: VisitLaw, params: Mapping[str, PyTree
 
 @bounded_jit
 def _listed(
-    make: Any,
-    params: Mapping[str, PyTree],
-    codes: jax.Array,
-    hidden: jax.Array,
-    weights: jax.Array,
-    scored: jax.Array,
-    temperature: float,
+    make: Any, params: Mapping[str, PyTree], codes: jax.Array, hidden: jax.Array, weights: jax.Array, scored: jax.Array, temperature: float
 ) -> jax.Array:
     return derive.fixed_loss(make(params, codes), params, codes, hidden, weights, scored, temperature)
 

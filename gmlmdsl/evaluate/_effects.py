@@ -15,14 +15,14 @@ from .._types import Label
 from ..derive import compiled
 from ..graph import FactorGraph
 from ..plan import block_arrays
-from ._completions import log_completions
+from ._missing import log_completions
 from ._row_sizes import size_of
+from .limits import SHOWN_EFFECTS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Array = np.ndarray
-SHOWN = 10  # number of printed rows
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Effects:
         table = self.table
         head = f"{counted(len(table), 'substitution')} of one value in {counted(len(self.cells), 'cell')}"
         head += f", {counted(len(self.double_table), 'double one')}" if len(self.pairs) else ""
-        return f"Changes of log p in nats: {head}; the lowest\n{table.nsmallest(SHOWN, 'effect').to_string(index=False)}"
+        return f"Changes of log p in nats: {head}; the lowest\n{table.nsmallest(SHOWN_EFFECTS, 'effect').to_string(index=False)}"
 
     @property
     def names(self) -> list[str]:

@@ -168,12 +168,7 @@ def _looped_laws(c: derive.Contraction, passed: derive.Forward, values: int, row
 
 
 def marginals(
-    kept: Contractions,
-    device: derive.Graph,
-    params: Params,
-    clamp: Clamp | None,
-    given: GivenRows | None,
-    likelihood: Array | None = None,
+    kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp | None, given: GivenRows | None, likelihood: Array | None = None
 ) -> dict[str, Array]:
     """Return p(x_i = v) of every cell given the clamped cells.
 
@@ -351,12 +346,7 @@ def by_variable(graph: FactorGraph, full: Array, lead: tuple[int, ...]) -> dict[
 
 
 def joint_marginals(
-    kept: Contractions,
-    device: derive.Graph,
-    params: Params,
-    clamp: Clamp | None,
-    given: GivenRows | None,
-    cells: Array,
+    kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp | None, given: GivenRows | None, cells: Array
 ) -> Array:
     """Return p(x_A = v) of several cells A together, given the clamped cells.
 
@@ -445,12 +435,7 @@ def _joint_on_host(kept: Contractions, params: Params, held: Array, codes: Array
 
 
 def best(
-    kept: Contractions,
-    device: derive.Graph,
-    params: Params,
-    clamp: Clamp | None,
-    given: GivenRows | None,
-    likelihood: Array | None = None,
+    kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp | None, given: GivenRows | None, likelihood: Array | None = None
 ) -> tuple[Array, Array]:
     """Return a most probable configuration that agrees with the clamped cells.
 
@@ -634,7 +619,7 @@ def _has_digits(value: Array) -> bool:
     sum, that of an impossible row, passes.
     """
     found = np.asarray(value)
-    return not (np.isfinite(found) & (np.abs(found) > limits.SPARE * largest_factor(found.dtype))).any()
+    return not (np.isfinite(found) & (np.abs(found) > limits.SPARE_FRACTION * largest_factor(found.dtype))).any()
 
 
 def _verify_sums(graph: FactorGraph, sums: HostSums, held: Array) -> None:

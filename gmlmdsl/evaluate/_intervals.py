@@ -15,7 +15,6 @@ from .._diagnostics import fail, is_real_number
 from ..graph import FactorGraph, ParameterArray
 
 Array = np.ndarray
-LEVEL = 0.94  # the probability of intervals for which no other is asked
 
 
 def verified_quantile(probability: float) -> float:

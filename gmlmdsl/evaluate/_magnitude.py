@@ -20,13 +20,10 @@ from ..graph import FactorGraph, oversized_at, range_of
 from ..masks import AbstractMask
 from ..plan import BUDGET
 from ._row_sizes import log_potentials, over_rows
+from .limits import MAGNITUDE_SPACING, MOST_CHECKED_ROWS
 
 Array = np.ndarray
-# The spacing of neighbouring numbers at the limit. A number added to one of that size is rounded to
-# a multiple of the spacing.
-SPACING = 0.125
 Params = Mapping[str, jax.Array]
-MOST_ROWS = 64  # limit on the checked rows with masks of their own
 SOFTER = "state what is impossible by `require`, and other penalties smaller"
 
 
@@ -35,7 +32,7 @@ def largest_factor(kind: np.dtype) -> float:
 
     Neighbouring numbers at the limit are 1/8 apart.
     """
-    return SPACING / float(np.finfo(kind).eps)
+    return MAGNITUDE_SPACING / float(np.finfo(kind).eps)
 
 
 def rounded(value: ArrayLike, kind: np.dtype) -> Array:
@@ -163,7 +160,7 @@ def verify_blocks(graph: FactorGraph, device: derive.Graph, params: Params, mask
     if not len(low):
         return
     if masks is not None:
-        for row in low[:MOST_ROWS]:
+        for row in low[:MOST_CHECKED_ROWS]:
             _verify_listed(graph, device, params, codes[:, [row]], np.unique(masks[:, :, row], axis=0), low[low == row])
     elif mask.support_size <= BUDGET.support:
         blocks = np.asarray(mask.enumerate_blocks()[0])
@@ -171,7 +168,7 @@ def verify_blocks(graph: FactorGraph, device: derive.Graph, params: Params, mask
             _verify_listed(graph, device, params, codes[:, low], blocks, low)
             return
         # A mask that looks at x may draw other blocks in each row.
-        for row in low[:MOST_ROWS]:
+        for row in low[:MOST_CHECKED_ROWS]:
             here = derive.on_device(codes[:, [row]], np.int32)
             drawn = derive.mask_law(mask).block_probabilities(params, here, derive.on_device(blocks, np.int32))
             _verify_listed(graph, device, params, codes[:, [row]], blocks[np.asarray(drawn)[:, 0] > 0], low[low == row])

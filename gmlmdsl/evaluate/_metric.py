@@ -26,9 +26,9 @@ import scipy.sparse as sparse
 from .._types import AnyArray, Arrays
 from ..derive import TableCurvature, TabledBlocks, bounded_jit, mean_indicators, table_curvature
 from ._colouring import entry_slopes
-from ._convexity import is_affine
-from ._objective import Objective
+from ._objective import Objective, is_affine
 from ._parameters import Unchanged, bijection, on_gauge
+from .limits import ADDED_CURVATURE, MOST_METRIC_SCORES, MOST_METRIC_USES, MOST_UNEVEN, RARE_CURVATURE
 
 if TYPE_CHECKING:
     import scipy
@@ -36,12 +36,6 @@ if TYPE_CHECKING:
     from ..graph import ParameterArray
 
 Array = np.ndarray
-MOST_SCORES = 1 << 12  # limit on the scores of all blocks, which is the size of N
-MOST_USES = 1 << 25  # limit on the uses of parameters by scores
-UNEVEN = 4.0  # largest number of uses of a parameter or score, in multiples of the mean number
-RARE = 4.0  # ratio of curvatures above which a value counts as rare
-# Fraction of the curvature in M that is added to D, so that D is not 0 without a prior.
-BESIDE = 1e-2
 
 
 class Metric(eqx.Module):
@@ -125,9 +119,9 @@ def metrics(objective: Objective) -> Metrics | None:
     host, loss = objective.frame.host, objective.exact_loss_or_none
     if loss is None or not all(loss.is_plain) or objective.gaps is not None or loss.gapped or not is_affine(host):
         return None
-    if sum(t.blocks.n_values * len(t.inside) for t in loss.tabled if t is not None) > MOST_SCORES:
+    if sum(t.blocks.n_values * len(t.inside) for t in loss.tabled if t is not None) > MOST_METRIC_SCORES:
         return None
-    if sum(np.size(p) for t in loss.tabled if t is not None for p in t.places) > MOST_USES:
+    if sum(np.size(p) for t in loss.tabled if t is not None for p in t.places) > MOST_METRIC_USES:
         return None
     free, at, places = [p for p in host.parameters if p.name not in objective.frame.fixed], 0, {}
     if any(p.still or not isinstance(bijection(p), Unchanged) or not _is_free(p) for p in free):
@@ -149,7 +143,7 @@ def _has_rare_values(objective: Objective) -> bool:
     shares = [np.bincount(row, weights, size) / weights.sum() for row, size in zip(codes, sizes, strict=False)]
     bends = np.concatenate(shares)
     bends = bends * (1 - bends)
-    return bool(bends.max() > RARE * bends.min())
+    return bool(bends.max() > RARE_CURVATURE * bends.min())
 
 
 def _is_free(p: ParameterArray) -> bool:
@@ -181,7 +175,7 @@ def _lists(matrix: scipy.sparse.csr_matrix) -> tuple[Array, Array] | None:
     """
     counts = np.diff(matrix.indptr)
     most = int(counts.max(initial=1))
-    if most * len(counts) > UNEVEN * max(matrix.nnz, len(counts)):
+    if most * len(counts) > MOST_UNEVEN * max(matrix.nnz, len(counts)):
         return None
     row = np.repeat(np.arange(len(counts)), counts)
     turn = np.arange(matrix.nnz) - matrix.indptr[row]
@@ -225,12 +219,12 @@ class _Uses:
         A small part of the curvature that the mean scores have is added.
         """
         out = np.zeros(entries)
-        inside = BESIDE * self.alone[:, None, :]
+        inside = ADDED_CURVATURE * self.alone[:, None, :]
         _add(out, self.inside, np.broadcast_to(inside, self.inside.shape))
         for places, mean, beside in zip(self.places, self.means_of, self.beside, strict=True):
             first = self.alone[:, :, None, None] - beside.sum(axis=3, keepdims=True)
             whole, m = np.concatenate([first, beside], axis=3), mean[:, None]
-            found = np.maximum(whole * (1 - 2 * m) + self.alone[:, :, None, None] * m**2, 0.0) + BESIDE * whole
+            found = np.maximum(whole * (1 - 2 * m) + self.alone[:, :, None, None] * m**2, 0.0) + ADDED_CURVATURE * whole
             _add(out, places, np.broadcast_to(found[:, None], places.shape))
         out[-1] = 0.0
         return out

@@ -1,44 +1,44 @@
-"""Missing cells: which rows lack cells, and whether these cells are summed out or imputed."""
+"""Missing cells: which rows lack cells, and whether these cells are summed out or imputed.
+
+log p of rows with missing cells, and of blocks given such rows, is a sum over the missing cells.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import jax
 import numpy as np
 
 from .._diagnostics import GmlmError, counted, fail, listed
+from .._types import AnyArray
 from ..derive import (
+    AbstractMaskLaw,
+    EnumeratedLoss,
     Graph,
     SummedRows,
+    contraction,
     fixed_blocks,
     hidden_rows,
     listed_rows,
     mask_law,
     on_device,
 )
-from ..derive.compiled import all_values
+from ..derive.compiled import all_values, block_table, log_marginal, log_observed
 from ..graph import FactorGraph
 from ..masks import AbstractMask
-from ..plan import (
-    BUDGET,
-    GapPlan,
-    HiddenPlan,
-    affordable_rows,
-    gap_terms,
-    plan_gaps,
-    plan_hidden,
-    verify_gaps,
-)
+from ..plan import BUDGET, GapPlan, HiddenPlan, affordable_rows, gap_terms, plan_completions, plan_gaps, plan_hidden, plan_sum, verify_gaps
+from ._row_sizes import log_potentials, over_rows, placed
+from .limits import MOST_HIDDEN_ENTRIES, MOST_PATTERN_MASKS
 
 if TYPE_CHECKING:
     import pandas as pd
 
+
 Array = np.ndarray
-MOST_PLANNED = 4e6  # limit on the pairs (pattern of missing cells, mask) whose terms are enumerated
-MOST_ENTRIES = 1 << 22  # limit on the table entries held at once
 METHODS = (
     "draw the latents inside the fit, `method=gm.MonteCarloEM()`; or maximise the likelihood by sampling, "
     "`method=gm.PersistentContrastiveDivergence()`; or take a mask with smaller blocks"
@@ -369,9 +369,9 @@ def _by_row(graph: FactorGraph, mask: AbstractMask, blocks: Array, codes: Array)
 
 
 def _verify_planned(patterns: int, masks: int, mask: AbstractMask, help: str) -> None:
-    if patterns * masks > MOST_PLANNED:
+    if patterns * masks > MOST_PATTERN_MASKS:
         message = f"{patterns:,} patterns of missing cells under {masks:,} masks are {patterns * masks:.3g} terms"
-        raise fail("E602", f"{message}, more than the limit of {MOST_PLANNED:.3g}", mask.span, help=help)
+        raise fail("E602", f"{message}, more than the limit of {MOST_PATTERN_MASKS:.3g}", mask.span, help=help)
 
 
 def summed_loss(graph: FactorGraph, device: Graph, codes: Array, found: Sorted) -> SummedRows | None:
@@ -404,7 +404,7 @@ def _values_at_once(graph: FactorGraph) -> int:
 
     It is small enough that the derivatives of these values by every parameter fit into memory.
     """
-    return int(np.clip(MOST_ENTRIES * 4 // max(1, sum(p.size for p in graph.parameters)), 1 << 10, 1 << 18))
+    return int(np.clip(MOST_HIDDEN_ENTRIES * 4 // max(1, sum(p.size for p in graph.parameters)), 1 << 10, 1 << 18))
 
 
 def verify_present(graph: FactorGraph, device: Graph, codes: Array, weights: Array) -> None:
@@ -431,3 +431,91 @@ def verify_present(graph: FactorGraph, device: Graph, codes: Array, weights: Arr
                 names = ", ".join(graph.cell_name(int(c)) for c in np.unique(host.cells[instance]) if c < graph.n_random)
                 message = f"row {int(rows[row])} of x is impossible: it breaks this `require`{f' at {names}' if names else ''}"
                 raise fail("E508", message, host.span, "broken here", help="mend or drop the row, or loosen the requirement")
+
+
+def log_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array) -> AnyArray:
+    """Return the unnormalised log p of rows, with missing cells summed out.
+
+    Args:
+        graph: the factor graph.
+        device: the factor graph on the device.
+        params: parameters.
+        codes: (cells, rows), -1 for a missing cell.
+
+    Returns:
+        Array of shape (rows,), on the host unless parameters are traced.
+
+    Raises:
+        GmlmError: E601 if that costs too much.
+    """
+    lacking = (codes < 0).any(axis=0)
+    gapped, whole = np.flatnonzero(lacking), np.flatnonzero(~lacking)
+    parts: list[tuple[Array, AnyArray]] = (
+        [(whole, log_potentials(device, params, codes[:, whole]))] if len(whole) or not len(gapped) else []
+    )
+    if not len(gapped):
+        return parts[0][1]
+    report = reported(graph, codes)
+    dear = np.ones(len(gapped), bool)
+    if not report.latents:
+        plan = plan_completions(graph, codes[:, gapped] < 0)
+        dear = ~affordable_rows(plan)
+        if not dear.all():
+            terms = gap_terms(graph, plan, np.flatnonzero(~dear))
+            gaps = listed_rows(graph, device, codes[:, gapped[~dear]], terms, plan.evaluations[~dear].sum())
+            parts.append((gapped[~dear], log_marginal(gaps, params)))
+    if dear.any():
+        parts.append((gapped[dear], eliminated(graph, device, params, codes[:, gapped[dear]], report)))
+    return placed(codes.shape[1], parts)
+
+
+def eliminated(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, report: Missing) -> AnyArray:
+    """Return the unnormalised log p of rows by elimination of their missing cells.
+
+    Args:
+        graph: the factor graph.
+        device: the factor graph on the device.
+        params: parameters.
+        codes: (cells, rows), -1 for a missing cell.
+        report: the record of the missing cells, for messages.
+
+    Raises:
+        GmlmError: E601 if that costs too much.
+    """
+    hidden, rows = np.any(codes < 0, axis=1), codes.shape[1]
+    help = f"let x hold {listed(report.latents)}" if report.latents else "fill some of the cells, or drop the rows with the most gaps"
+    plan = plan_sum(graph, hidden, rows, gaps_in_words(report), help)
+    c = contraction(graph, plan)
+    return over_rows(lambda some: log_observed(device, params, some, c), codes, params, plan.flops)
+
+
+def block_tables(
+    graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, members: Array, law: AbstractMaskLaw | None = None
+) -> AnyArray:
+    """Return log p(x_K | the observed cells of x outside K), with other missing cells summed out.
+
+    With `law` it is conditional on K too: log p(x_K | the observed cells of x outside K, K).
+
+    Args:
+        graph: the factor graph.
+        device: the factor graph on the device.
+        params: parameters.
+        codes: (cells, rows), -1 for a missing cell; the codes of K have no effect.
+        members: the cells of K, ascending.
+        law: the distribution of K of a mask that looks at observed cells; None to leave K out.
+
+    Returns:
+        Array of shape (joint values of K, rows).
+
+    Raises:
+        GmlmError: E601 if the sums cost too much.
+    """
+    count, rows = int(np.prod(graph.sizes[members])), codes.shape[1]
+    codes = codes.copy()
+    codes[members] = 0
+    report = reported(graph, codes)
+    help = f"let x hold {listed(report.latents)}" if report.latents else "fill some of the cells"
+    plan = plan_sum(graph, np.any(codes < 0, axis=1), rows * count, gaps_in_words(report), help)
+    loss = EnumeratedLoss(device, contraction(graph, plan), law, count, None, None)
+    cells, cost = on_device(members, np.int32), count * (plan.flops + graph.n_cells)
+    return over_rows(lambda some: block_table(loss, params, some, cells), codes, params, cost)

@@ -18,11 +18,11 @@ from ..derive.compiled import complete_rows, conditional_table, drawn_masks, gap
 from ..graph import FactorGraph, Lowered
 from ..masks import AbstractMask
 from ..plan import plan_block, verify_affordable, verify_held
-from ._completions import block_tables, log_completions
 from ._magnitude import may_be_penalised, verify_blocks, verify_levels
-from ._missing import Sorted, sort_rows, summed_loss, unknown_law, verify_latents
-from ._objective import MOST_MASKS, make_loss, masks_per_row
+from ._missing import Sorted, block_tables, log_completions, sort_rows, summed_loss, unknown_law, verify_latents
+from ._objective import make_loss, masks_per_row
 from ._row_sizes import answer, over_rows, placed
+from .limits import MOST_MASKS
 
 Params = Mapping[str, jax.Array]
 

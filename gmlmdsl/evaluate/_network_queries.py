@@ -35,6 +35,7 @@ from ..program import ir
 from ._named_conditionals import verified_block
 from ._prefixes import prefix_codes
 from ._row_sizes import answer
+from .limits import MOST_ATTENTION_WEIGHTS, MOST_LOGITS, MOST_OPERATIONS, ROWS_PER_CALL
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -42,12 +43,6 @@ if TYPE_CHECKING:
     from ..derive import Networks
     from ..networks import AbstractNetwork
 
-MOST_OPERATIONS = 1e15  # limit on the operations of one loss
-# limit on the entries of a table of conditionals, and on the logits held at once
-MOST_ENTRIES = 1 << 24
-MOST_WEIGHTS = 1 << 28  # limit on the attention weights of one call
-# Rows of one compiled call. More rows are evaluated in pieces, so that few sizes are compiled.
-MOST_ROWS = 256
 Array = np.ndarray
 
 
@@ -152,8 +147,8 @@ def _pieces(lowered: Lowered, rows: int, params: Networks) -> list[np.ndarray]:
     unless parameters are traced. With traced parameters the caller is compiled for the number of
     rows anyway.
     """
-    size = max(1, MOST_ENTRIES // (lowered.graph.n_random * int(lowered.graph.sizes.max())))
-    size = min(size, rows if is_traced(params) else min(MOST_ROWS, 1 << max(0, rows - 1).bit_length()))
+    size = max(1, MOST_LOGITS // (lowered.graph.n_random * int(lowered.graph.sizes.max())))
+    size = min(size, rows if is_traced(params) else min(ROWS_PER_CALL, 1 << max(0, rows - 1).bit_length()))
     return [np.minimum(np.arange(start, start + size), rows - 1) for start in range(0, rows, size)]
 
 
@@ -444,9 +439,9 @@ def log_conditional(lowered: Lowered, params: Networks, x: Rows, K: Sequence[int
     cells = verified_block(host, K)
     q = int(host.sizes.max())
     entries = float(q) ** len(cells) * rows.n_rows
-    if entries > MOST_ENTRIES:
+    if entries > MOST_LOGITS:
         message = f"the table over {len(cells)} cells of {q} values for {rows.n_rows:,} rows has {entries:.3g} entries"
-        raise fail("E601", f"{message}, more than the limit of {MOST_ENTRIES:,}", help="ask for one cell at a time: they are independent")
+        raise fail("E601", f"{message}, more than the limit of {MOST_LOGITS:,}", help="ask for one cell at a time: they are independent")
     held = np.zeros((host.n_random, 1), bool)
     held[cells] = True
     if ((rows.codes[: host.n_random] < 0) & ~held).any():
@@ -513,8 +508,8 @@ def attention(
     seen = np.where((seen < 0) & (np.arange(n) < ends[:, None]), int(lowered.graph.sizes.max()), seen)
     arguments = (params, *_device(rows), on_device(seen), on_device(ends))
     entries = sum(float(np.prod(a.shape)) for a in jax.tree.leaves(eqx.filter_eval_shape(_attention, *arguments)))
-    if entries > MOST_WEIGHTS:
-        message = f"the attention of {rows.n_rows:,} rows has {entries:.3g} weights, more than the limit of {MOST_WEIGHTS:.3g}"
+    if entries > MOST_ATTENTION_WEIGHTS:
+        message = f"the attention of {rows.n_rows:,} rows has {entries:.3g} weights, more than the limit of {MOST_ATTENTION_WEIGHTS:.3g}"
         raise fail("E601", message, help="take fewer rows at a time")
     found = _attention(*arguments)
     kinds = {"self": found.self_weights, "cross": found.cross_weights, "positional": found.positional_weights}

@@ -1,4 +1,7 @@
-"""The objective of a fit: c * sum over rows of weight * loss - log prior, unconstrained."""
+"""The objective of a fit: c * sum over rows of weight * loss - log prior, unconstrained.
+
+If it is convex, a stationary point is a global minimum.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +32,12 @@ from ..derive import (
     quickly_compiled,
 )
 from ..graph import FactorGraph
+from ..graph.nodes import Add, Apply, Gather, If, Node, Pick, nodes_in
 from ..masks import AbstractMask
 from ..plan import BUDGET, verify_held
 from ._parameters import Unchanged, bijection, on_gauge
-from ._priors import log_prior
-
-# Limit on the factor evaluations held at once, so that they stay in the CPU cache.
-MOST_TERMS = 1 << 18
-MOST_MASKS = 2**20  # limit on the masks over which a loss is averaged
-# Number of products in one evaluation above which running time outweighs compilation time.
-MANY = 1 << 24
+from ._priors import is_log_concave, log_prior
+from .limits import MOST_HELD_TERMS, MOST_MASKS
 
 
 @dataclass(frozen=True)
@@ -381,5 +380,53 @@ def chunk_rows(loss: AbstractLoss, masks: int, members: int, rows: int) -> int:
         members: the number of members of each mask.
         rows: the number of rows.
     """
-    pieces = max(1, int(np.ceil(loss.row_terms(masks, members) * rows / MOST_TERMS)))
+    pieces = max(1, int(np.ceil(loss.row_terms(masks, members) * rows / MOST_HELD_TERMS)))
     return max(1, int(np.ceil(rows / pieces)))
+
+
+def is_convex(graph: FactorGraph) -> bool:
+    """Return whether log p is affine in the parameters, and every log prior concave.
+
+    Then every weighted or adaptive pseudolikelihood is convex: it is log-sum-exp of affine
+    functions minus an affine function. Such a model is an exponential family.
+
+    Reference: Li et al. 2024, Proposition 11.
+    """
+    concave = all(is_log_concave(p) for p in graph.parameters)
+    return is_affine(graph) and concave and not graph.hyperpriors
+
+
+def is_affine(graph: FactorGraph) -> bool:
+    """Return whether log p is affine in the parameters, and these are not on simplices.
+
+    The parameters then fill a convex set with an interior.
+    """
+    if any(p.kind == "simplex" for p in graph.parameters):
+        return False
+    return all(degree(g.root) is not None for g in graph.groups)
+
+
+def degree(node: Node) -> int | None:
+    """Return 0 for a tree without parameters, 1 for one affine in them, and None otherwise."""
+    if not any(isinstance(n, Gather) and n.name for n in nodes_in(node)):
+        return 0
+    match node:
+        case Gather():
+            return 1
+        case Apply(operator="+" | "-" | "neg"):
+            return _worst(*node.operands)
+        case Apply(operator="*"):
+            degrees = [degree(o) for o in node.operands]
+            return 1 if None not in degrees and sum(d or 0 for d in degrees) <= 1 else None
+        case Apply(operator="/"):
+            return degree(node.operands[0]) if degree(node.operands[1]) == 0 else None
+        case If():
+            return _worst(node.yes, node.no) if degree(node.test) == 0 else None
+        case Add(operator="+") | Pick():
+            return degree(node.body)
+    return None
+
+
+def _worst(*nodes: Node) -> int | None:
+    degrees = [degree(n) for n in nodes]
+    return None if None in degrees else max(d for d in degrees if d is not None)

@@ -16,10 +16,9 @@ import scipy  # submodules of SciPy load at first use
 from ..derive import AbstractMaskLaw, ExactLoss, all_states, bounded_jit, local_scores
 from ..graph import FactorGraph, joint_count
 from ._objective import Objective
+from .limits import MOST_LINKED_STATES, MOST_LINKS
 
 Array = np.ndarray
-MOST_STATES = 4096
-MOST_PAIRS = 1 << 22
 
 
 @bounded_jit
@@ -75,7 +74,7 @@ def is_reducible(objective: Objective, params: dict[str, jax.Array]) -> bool | N
     if loss is None or loss.law is None or host.given:
         return None  # with given variables each row has its own chain
     count = joint_count(host.sizes)
-    if count > MOST_STATES or count * sum(b.cells.shape[0] for b in loss.blocks) > MOST_PAIRS:
+    if count > MOST_LINKED_STATES or count * sum(b.cells.shape[0] for b in loss.blocks) > MOST_LINKS:
         return None
     states = all_states(host)
     sizes = host.sizes.astype(np.int64)

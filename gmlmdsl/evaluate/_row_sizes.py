@@ -13,15 +13,12 @@ import numpy as np
 from .._types import AnyArray
 from ..data import is_traced
 from ..derive import Graph, compiled, float_type, on_device
+from .limits import CALL_SIZES, LARGE_CALL, MOST_EVALUATED, WORTH_MERGING_ROWS
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
 
 Array = np.ndarray
-SIZES = (1, 64, 1024)  # sizes of calls; more rows are evaluated by several calls of the last size
-LARGE = 1 << 14  # size of calls for more rows than this
-MOST_EVALUATED = 1 << 24  # limit on the factor evaluations, or table entries, of one call
-FEW = 0.8  # largest fraction of distinct rows for which merging pays
 
 
 def over_rows(function: Callable[[PyTree], PyTree], rows: PyTree, params: PyTree, cost: float) -> PyTree:
@@ -92,7 +89,7 @@ def size_of(rows: int, cost: float) -> int:
 
     It is one of few sizes, or a smaller power of two if a row is costly.
     """
-    size = LARGE if rows > LARGE else next((s for s in SIZES if s >= rows), SIZES[-1])
+    size = LARGE_CALL if rows > LARGE_CALL else next((s for s in CALL_SIZES if s >= rows), CALL_SIZES[-1])
     return min(size, _most(cost))
 
 
@@ -139,7 +136,7 @@ def distinct_rows(codes: Array, weights: Array) -> Distinct | None:
     """Return the distinct rows in order of first appearance; None if most rows differ."""
     keys = _keys(codes)
     ordered, first, of = np.unique(keys, return_index=True, return_inverse=True)
-    if len(ordered) > FEW * len(keys):
+    if len(ordered) > WORTH_MERGING_ROWS * len(keys):
         return None
     if any((row != row[first[of]]).any() for row in codes):  # two different rows have one key
         return None

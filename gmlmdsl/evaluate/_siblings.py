@@ -16,10 +16,9 @@ from .._diagnostics import GmlmError
 from .._types import Clamp
 from ..graph import FactorGraph
 from ..plan import Budget, plan_elimination
+from .limits import GAP_ROUNDING, SIBLING_CELLS
 
 Array = np.ndarray
-ROUNDING = 1e-5
-FEWEST = 12  # A sibling has at least so many free cells, where there are as many.
 QUICK = Budget(bytes=2.0**26, flops=2.0**23)  # what the sums of a larger sibling may take
 
 
@@ -72,7 +71,7 @@ def siblings(graph: FactorGraph, codes: Array, held: Array, cells: int | None, r
     free = np.flatnonzero(~held[: graph.n_random])
     for own in codes:
         first, closed = int(rng.choice(free)), held | (np.arange(len(held)) >= graph.n_random)
-        most = FEWEST if cells is None else cells
+        most = SIBLING_CELLS if cells is None else cells
         open_cells = _ball(first, starts, near, closed, most)
         while cells is None and len(open_cells) == most:
             most *= 2
@@ -149,7 +148,7 @@ def mode_gap(kind: str, graph: FactorGraph, found: Sequence[tuple[Array, float, 
 
     The exact one may be in float32, so that smaller differences than its rounding count as none.
     """
-    off = np.array([best - other if best - other > ROUNDING * max(1.0, abs(best)) else 0.0 for _, best, other in found])
+    off = np.array([best - other if best - other > GAP_ROUNDING * max(1.0, abs(best)) else 0.0 for _, best, other in found])
     return ApproximationGap(kind, "map", _named(graph, [f[0] for f in found]), off, off)
 
 

@@ -1,4 +1,4 @@
-"""The limits and the tuning of exact answers."""
+"""The limits and the tuning of objectives and of answers at given parameters."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from __future__ import annotations
 MOST_KEPT = 8  # number of patterns of known cells whose contractions are cached
 # Number of table entries up to which summing the contraction of all cells is quicker than compiling
 # a contraction of fewer cells.
-CHEAP = 1 << 20
+CHEAP_ENTRIES = 1 << 20
 # Estimated time that a model spends in NumPy before its sums are compiled. A compilation takes one
 # to ten seconds, so a model that is asked a few times is not compiled, and one that is asked again
 # and again loses a few seconds.
 HOST_SECONDS = 3.0
 
 # Elimination in NumPy.
-# Time of one step (with its place in the plan), one factor and one table entry on one core. They
-# decide between this engine and a compiled one. On the networks of `tests/benchmarks/bayesian.py`
-# the sums are up to three times as high as the times that were measured.
+# Time of one step, with its place in the plan, on one core. This time and the next two decide
+# between this engine and a compiled one. On the networks of `tests/benchmarks/bayesian.py` their sums
+# are up to three times as high as the times that were measured.
 STEP_SECONDS = 5e-5
-FACTOR_SECONDS = 5e-6
-ENTRY_SECONDS = 1.5e-8
+FACTOR_SECONDS = 5e-6  # Time of one factor on one core.
+ENTRY_SECONDS = 1.5e-8  # Time of one table entry on one core.
 # More entries than these are summed in NumPy for one row, however often: a compiled program takes
 # about the same time for each entry, and seconds to compile.
 MANY_ENTRIES = 1 << 24
@@ -34,7 +34,7 @@ MOST_CONFLICTING = 64  # The most clamped cells among which those that contradic
 MOST_JOINT = 1 << 12
 # Fraction of the largest factor. A sum below it has digits to spare for the factors among the
 # clamped cells.
-SPARE = 1 / 1024
+SPARE_FRACTION = 1 / 1024
 
 # Approximate answers.
 # The largest number of table entries of all factors: 256 MiB, of which a few copies are made.
@@ -49,3 +49,59 @@ TABLES_AT_ONCE = 1 << 15  # The table entries of factors whose messages are comp
 TIE_BREAK = 1e-11
 DESCENTS = 10_000  # The largest number of sweeps of a greedy descent.
 COLDEST = 1e3  # The largest ratio of the last beta of annealing to the first.
+
+# Losses and their parameters.
+MOST_HELD_TERMS = 1 << 18  # factor evaluations held at once, so that they stay in the CPU cache
+MOST_MASKS = 2**20  # masks over which a loss is averaged
+MANY = 1 << 24  # products in one evaluation above which running time outweighs compilation time
+# pairs of a pattern of missing cells and a mask whose terms are enumerated
+MOST_PATTERN_MASKS = 4e6
+MOST_HIDDEN_ENTRIES = 1 << 22  # table entries of hidden cells held at once
+# Largest error of a simplex row's sum, which allows for rounding and gradients by finite
+# differences.
+SIMPLEX_ERROR = 1e-3
+# Standard deviation of the noise in the initial values of a model with latents. Without noise,
+# latent values with equal parameters would stay equal.
+START_NOISE = 0.01
+# The spacing of neighbouring numbers at the limit. A number added to one of that size is rounded to
+# a multiple of the spacing.
+MAGNITUDE_SPACING = 0.125
+MOST_CHECKED_ROWS = 64  # rows with masks of their own whose size is checked
+
+# Second order.
+MOST_HELD_STATISTICS = 1 << 22  # numbers of a block's statistics held at once
+MOST_HELD_SCORES = 1 << 24  # numbers of the rows' scores held at once
+MOST_METRIC_SCORES = 1 << 12  # scores of all blocks, which is the size of N
+MOST_METRIC_USES = 1 << 25  # uses of parameters by scores
+MOST_UNEVEN = 4.0  # largest number of uses of a parameter or score, in multiples of the mean number
+RARE_CURVATURE = 4.0  # ratio of curvatures above which a value counts as rare
+# Fraction of the curvature in M that is added to D, so that D is not 0 without a prior.
+ADDED_CURVATURE = 1e-2
+
+# Rows of one call.
+# sizes of calls; more rows are evaluated by several calls of the last size
+CALL_SIZES = (1, 64, 1024)
+LARGE_CALL = 1 << 14  # size of calls for more rows than this
+MOST_EVALUATED = 1 << 24  # factor evaluations, or table entries, of one call
+WORTH_MERGING_ROWS = 0.8  # largest fraction of distinct rows for which merging pays
+
+# Networks and decoders.
+MOST_OPERATIONS = 1e15  # operations of one loss
+MOST_LOGITS = 1 << 24  # logits held at once, and entries of a table of conditionals
+MOST_ATTENTION_WEIGHTS = 1 << 28  # attention weights of one call
+# Rows of one compiled call of a network or decoder. More rows are evaluated in pieces, so that few
+# sizes are compiled.
+ROWS_PER_CALL = 256
+# Number of passes per draw up to which all passes are enumerated, without any sampling error.
+WORTH_ENUMERATING = 8
+
+# Other answers.
+PAIR_DERIVATIVES_AT_ONCE = 1 << 22  # derivatives of pair interactions held at once
+# configurations of a model for which it is decided whether block dynamics reach each from each
+# other
+MOST_LINKED_STATES = 4096
+MOST_LINKS = 1 << 22  # configurations times blocks of the mask
+SIBLING_CELLS = 12  # A sibling has at least this many free cells, if the model has as many.
+GAP_ROUNDING = 1e-5  # share of the best log p below which the gap of a mode counts as rounding
+LEVEL = 0.94  # the probability of intervals for which no other is asked
+SHOWN_EFFECTS = 10  # number of printed rows

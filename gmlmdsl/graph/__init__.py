@@ -10,17 +10,23 @@ from ._by_edge import by_name
 from ._constants import constant, in_range, turned
 from ._factor_graph import FactorGraph, FactorGroup
 from ._given_rows import GivenRows, group_with
-from ._graph_variables import GivenArray, ParameterArray, VariableArray
-from ._guided import guided, verify_brackets, verify_strings
+from ._graph_variables import GivenArray, NetworkForm, ParameterArray, VariableArray
 from ._infinite import STAYS_FINITE, oversized_at, undefined_at, untried
-from ._joint_values import JointValues, alike, joint_count
 from ._lower import Lowering
 from ._lowered import Lowered, lower_added_let, lower_let, lower_model, lower_sound, with_given
-from ._neighbours import distinct
-from ._network import Corruption, Noise, autoregressive, lower_corruption, refinement
-from ._network_form import NetworkForm
+from ._network import (
+    Corruption,
+    Noise,
+    autoregressive,
+    guided,
+    lower_corruption,
+    refinement,
+    user_function,
+    verify_brackets,
+    verify_strings,
+)
 from ._passes import Passes, open_after, passes_of
 from ._ranges import is_positive, range_of
+from ._scopes import JointValues, alike, distinct, joint_count
 from ._turns import Turns, unroll
-from ._user_function import user_function
 from ._weights import alive, fixed_values, normalised, reaches_zero, tables_over, values_at, verify_weights

@@ -12,11 +12,10 @@ import numpy as np
 from .._diagnostics import Span, fail
 from ..program import OPERATORS as ON_NUMBERS
 from ..program import NoValueError, Operator, computed, written
+from .limits import SAFE_INTEGER, SAFE_OPERAND
 
 Array = np.ndarray
-SMALL = 1 << 31  # Sums and products of two numbers below it fit into 64 bits.
 LEAST = -(1 << 63)  # This is the minimum of a 64-bit integer.
-SURE = 2.0**62  # An estimate below it fits into 64 bits, whatever its rounding error.
 
 
 def _integral(*arrays: Array) -> bool:
@@ -132,7 +131,7 @@ def _doubtful(operator: str, operands: list[Array], found: Array) -> Array | boo
     if operator in ("//", "%"):
         divided, divisor = (_plain(o) for o in operands)
         return (divisor == 0) | ((divided == LEAST) & (divisor == -1))
-    small = all(o.size == 0 or (o.min() > -SMALL and o.max() < SMALL) for o in (_plain(o) for o in operands))
+    small = all(o.size == 0 or (o.min() > -SAFE_OPERAND and o.max() < SAFE_OPERAND) for o in (_plain(o) for o in operands))
     if operator == "^" or not small:
-        return ~(np.abs(OPERATORS[operator](*(_plain(o).astype(float) for o in operands))) < SURE)
+        return ~(np.abs(OPERATORS[operator](*(_plain(o).astype(float) for o in operands))) < SAFE_INTEGER)
     return False

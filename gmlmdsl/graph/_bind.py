@@ -12,15 +12,14 @@ import numpy as np
 from .._diagnostics import Diagnostic, Faults, GmlmError, Source, Span, did_you_mean, fail, in_text_order, listed
 from .._types import InputLike, Label
 from ..program import Program, forms, ir, without_inputs
-from ._bound import MOST_MEMBERS, Bound
+from ._bound import Bound
 from ._constants import listed_turns
-from ._ends import swaps_further
+from ._graph_arrays import swaps_further
 from ._graphs import build_graph, graph_size
+from .limits import MOST_MEMBERS, MOST_REPEATS, MOST_SHOWN_PAIRS
 
 Array = np.ndarray
 Values = Mapping[str, ir.Literal]
-MOST_TURNS = 10_000  # of a loop of a sampler or a mixture: each is a statement of its own
-MOST_SHOWN = 3
 
 
 def bind(program: Program, inputs: Mapping[str, InputLike], coords: Mapping[str, Sequence[Label]] | None = None) -> Bound:
@@ -335,9 +334,7 @@ def _written_out(bound: Bound, faults: Faults) -> Program:
     masks = {n: faults.of(_written, m, bound, {}) for n, m in p.masks.items()}
     samplers = {n: faults.of(_written, s, bound, {}) for n, s in p.samplers.items()}
     return replace(
-        p,
-        masks={n: m for n, m in masks.items() if m is not None},
-        samplers={n: s for n, s in samplers.items() if s is not None},
+        p, masks={n: m for n, m in masks.items() if m is not None}, samplers={n: s for n, s in samplers.items() if s is not None}
     )
 
 
@@ -389,8 +386,8 @@ def _rows(mixture: Any, bound: Bound, values: Values) -> Any:
 
 def _turns(clauses: ir.Clauses, bound: Bound, values: Values) -> list[dict[str, ir.Literal]]:
     names, count = listed_turns(ir.substitute_in_clauses(clauses, values), bound)
-    if count > MOST_TURNS:
-        raise fail("E412", f"this has {count:,} turns, each a statement of its own: more than {MOST_TURNS:,}", clauses.span, "too many")
+    if count > MOST_REPEATS:
+        raise fail("E412", f"this has {count:,} turns, each a statement of its own: more than {MOST_REPEATS:,}", clauses.span, "too many")
     return [{n: ir.Literal(clauses.span, int(v[k])) for n, v in names.items()} for k in range(count)]
 
 
@@ -437,4 +434,4 @@ def _note(call: ir.FormCall, name: str, arrays: list[str], given: Array, edges: 
 
 
 def _shown_pairs(pairs: Array) -> str:
-    return ", ".join([*(f"({i}, {j})" for i, j in pairs[:MOST_SHOWN].tolist()), *([".."] if len(pairs) > MOST_SHOWN else [])])
+    return ", ".join([*(f"({i}, {j})" for i, j in pairs[:MOST_SHOWN_PAIRS].tolist()), *([".."] if len(pairs) > MOST_SHOWN_PAIRS else [])])

@@ -15,11 +15,9 @@ from ..program import Program, Scale, ir, names_in
 from ._constants import constant, listed_turns, whole
 from ._content import digest
 from ._graph_arrays import GraphArrays
+from .limits import MOST_MEMBERS
 
 Array = np.ndarray
-
-
-MOST_MEMBERS = 1 << 27
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,10 +16,10 @@ from .._types import InputLike, Label
 from ..program import ir
 from ..read import as_frame, has_labels, in_program_order, is_frame, is_series
 from ._bound import Bound
-from ._ends import is_unordered, swaps_further
+from ._graph_arrays import is_unordered, swaps_further
+from .limits import MOST_SHOWN_EDGES
 
 Array = np.ndarray
-MOST_SHOWN = 4
 
 
 class EdgeNames:
@@ -92,8 +92,8 @@ class EdgeNames:
 
 
 def _shown(pairs: Array) -> str:
-    named = [f"({i}, {j})" for i, j in pairs[:MOST_SHOWN].tolist()]
-    return listed([*named, *[""] * (len(pairs) - len(named))], MOST_SHOWN)
+    named = [f"({i}, {j})" for i, j in pairs[:MOST_SHOWN_EDGES].tolist()]
+    return listed([*named, *[""] * (len(pairs) - len(named))], MOST_SHOWN_EDGES)
 
 
 def by_name(

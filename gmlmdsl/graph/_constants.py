@@ -11,13 +11,12 @@ import numpy as np
 from .._diagnostics import Faults, Span, each, fail
 from ..program import ir
 from ._arithmetic import applied
-from ._ends import edge_places, entry_places, is_unordered, swaps_further
 from ._exact import verify_sum
-from ._graph_arrays import GraphArrays
-from ._reductions import NEUTRAL, reduced
+from ._graph_arrays import GraphArrays, edge_places, entry_places, is_unordered, swaps_further
+from .limits import MOST_INDEX_ENTRIES
+from .nodes import NEUTRAL, reduced
 
 Array = np.ndarray
-MOST_ENTRIES = 1 << 27  # One index array has at most this many entries: 1 GiB at 8 bytes each.
 
 
 class Numbers(Protocol):
@@ -92,7 +91,7 @@ def turned(
         else:
             found, here = numbers.members(loop.over), None
             more = len(found[0])
-        if count * more * around > MOST_ENTRIES:
+        if count * more * around > MOST_INDEX_ENTRIES:
             message = f"this has {count * more:,} terms or iterations" + (f" for each of {around:,} iterations" if around > 1 else "")
             raise fail("E412", f"{message}: too many", span, "too large")
         own = {k: np.repeat(v, more, axis=-1) for k, v in own.items()}
@@ -138,7 +137,7 @@ def members_at(over: ir.SetOf, numbers: Numbers, names: Mapping[str, Array]) -> 
     stop = whole(constant(over.size, numbers, names), True, over.size)
     start, stop = (np.atleast_1d(a)[..., None] for a in (start, stop))
     longest = max(0, int((stop - start).max(initial=0)))
-    if longest * max(start.size, stop.size) > MOST_ENTRIES:
+    if longest * max(start.size, stop.size) > MOST_INDEX_ENTRIES:
         raise fail("E412", f"the longest of these sets has {longest:,} members: too many", over.span, "too large")
     steps = np.arange(longest)
     return [start + steps], steps < stop - start

@@ -9,12 +9,11 @@ import numpy as np
 from .._diagnostics import Span, fail
 from ..program import OPERATORS
 from ._factor_graph import FactorGroup
-from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick
 from ._ranges import ranges_of
+from .limits import MOST_EXACT, SAFE_INTEGER
+from .nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick
 
 Array = np.ndarray
-EXACT = 1 << 24  # A 32-bit float holds every integer up to it.
-SURE = 2.0**62  # Integers below it fit into 64 bits, whatever the rounding of bounds.
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 # The value of these operations changes completely if an integer is off by one.
 DECIDED = COMPARISONS | {"//", "%"}
@@ -50,7 +49,7 @@ def is_exact(group: FactorGroup, most_values: int, parts: Sequence[Node]) -> boo
     They must fit into 64 bits, and must be exact on the device if `exact_parts` lists them.
     """
     whole = [n for part in parts for n in _parts(part) if isinstance(n, Apply | Add) and _is_whole(group, n)]
-    return _below(group, most_values, whole, SURE) and _below(group, most_values, exact_parts(group), EXACT)
+    return _below(group, most_values, whole, SAFE_INTEGER) and _below(group, most_values, exact_parts(group), MOST_EXACT)
 
 
 def _below(group: FactorGroup, most_values: int, nodes: Iterable[Node], limit: float) -> bool:
@@ -71,10 +70,10 @@ def verify_exact(found: Array, taken: Array | bool, span: Span | None, words: Ca
     """
     if found.dtype.kind not in "iu":
         return
-    bad = ((found < -EXACT) | (found > EXACT)) & np.asarray(taken)
+    bad = ((found < -MOST_EXACT) | (found > MOST_EXACT)) & np.asarray(taken)
     if bad.any():
         number = np.broadcast_to(found, bad.shape)[np.unravel_index(int(np.argmax(bad)), bad.shape)]
-        message = f"this is {number}{words(bad)}: whole numbers under `//`, `%` and comparisons are exact up to {EXACT}"
+        message = f"this is {number}{words(bad)}: whole numbers under `//`, `%` and comparisons are exact up to {MOST_EXACT}"
         help = "take the remainder of its parts first, as in `(x % 7) * (100 % 7) % 7`, or compare smaller numbers"
         raise fail("E416", message, span, "not exact", help=help)
 
@@ -94,7 +93,7 @@ def verify_sum(terms: Array, axis: int, taken: Array | bool, span: Span | None) 
     if terms.dtype.kind not in "iu":
         return
     total = terms.astype(float).sum(axis=axis)
-    bad = (np.abs(total) >= SURE) & np.asarray(taken)
+    bad = (np.abs(total) >= SAFE_INTEGER) & np.asarray(taken)
     if bad.any():
         message = f"a sum here is {np.broadcast_to(total, bad.shape)[bad][0]:g}, which does not fit into 63 bits"
         raise fail("E416", message, span, "no value", help="a number with a point, as in `2.0`, may be larger")

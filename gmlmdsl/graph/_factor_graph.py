@@ -12,10 +12,9 @@ import numpy as np
 
 from .._diagnostics import Span
 from ._content import digest
-from ._graph_variables import GivenArray, GivenTables, ParameterArray, VariableArray
-from ._neighbours import distinct, neighbours
-from ._network_form import NetworkForm
-from ._nodes import Gather, Node, nodes_in
+from ._graph_variables import GivenArray, GivenTables, NetworkForm, ParameterArray, VariableArray
+from ._scopes import distinct, neighbours
+from .nodes import Gather, Node, nodes_in
 
 Array = np.ndarray
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..program import CODES, Scale
 from ._factor_graph import FactorGraph, FactorGroup
 from ._graph_variables import GivenArray
-from ._nodes import Add, Apply, CellValue, Column, Gather, If, Node, Pick, mapped, nodes_in
+from .nodes import Add, Apply, CellValue, Column, Gather, If, Node, Pick, mapped, nodes_in
 
 Array = np.ndarray
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))

@@ -10,9 +10,9 @@ from .._diagnostics import fail
 from ..program import ir
 from ._bound import Bound, sizes_help
 from ._graph_arrays import GraphArrays
+from .limits import MOST_GRAPH_SIZE
 
 Array = np.ndarray
-MOST_EDGES = 50_000_000
 
 
 def build_graph(call: ir.FormCall, bound: Bound) -> GraphArrays:
@@ -82,8 +82,8 @@ def _lengths(call: ir.FormCall, bound: Bound) -> tuple[int, ...]:
 
 
 def _verify_count(edges: int, call: ir.FormCall) -> None:
-    if edges > MOST_EDGES:
-        raise fail("E412", f"the graph has {edges:,} edges, more than {MOST_EDGES:,}", call.span, "too large")
+    if edges > MOST_GRAPH_SIZE:
+        raise fail("E412", f"the graph has {edges:,} edges, more than {MOST_GRAPH_SIZE:,}", call.span, "too large")
 
 
 def _line(nodes: Array, wrap: bool) -> Array:
@@ -143,8 +143,8 @@ def _from_input(call: ir.FormCall, bound: Bound) -> GraphArrays:
     assert isinstance(name, str)
     pairs, n = bound.inputs[name], _size(call.arguments["nodes"], bound)
     where = call.span
-    if n > MOST_EDGES:
-        raise fail("E412", f"the graph has {n:,} nodes, more than {MOST_EDGES:,}", where, "too large")
+    if n > MOST_GRAPH_SIZE:
+        raise fail("E412", f"the graph has {n:,} nodes, more than {MOST_GRAPH_SIZE:,}", where, "too large")
     if pairs.shape[1] != 2:
         raise fail("E405", f"`{name}` must have shape (edges, 2), got {pairs.shape}", where)
     if pairs.size and (pairs.min() < 0 or pairs.max() >= n):

@@ -17,25 +17,32 @@ from ._arithmetic import rounded_to
 from ._exact import exact_parts, is_exact, verify_exact, verify_sum
 from ._factor_graph import FactorGraph, FactorGroup
 from ._given_rows import reads_real
-from ._index_check import numpy_leaves
-from ._joint_values import JointValues, alike
-from ._nodes import Add, Apply, CellValue, Gather, If, Leaves, Node, Pick, evaluate, inside, nodes_in, parts_of
 from ._ranges import range_of, ranges_of
-from ._reductions import NEUTRAL, reduced
+from ._scopes import JointValues, alike
 from ._weights import tried
+from .limits import MOST_EVALUATED_VALUES, MOST_NAMED_CELLS, MOST_TRIED_JOINT, SAFE_INTEGER, TRIED_JOINT_AT_ONCE
+from .nodes import (
+    NEUTRAL,
+    Add,
+    Apply,
+    CellValue,
+    Gather,
+    If,
+    Leaves,
+    Node,
+    Pick,
+    evaluate,
+    inside,
+    nodes_in,
+    numpy_leaves,
+    parts_of,
+    reduced,
+)
 
 Array = np.ndarray
 DIVISIONS = ("/", "//", "%")
-SURE = 2.0**62  # Integers below it fit into 64 bits, whatever the rounding of bounds.
 RISKY = frozenset(("/", "//", "%", "^", "exp", "log", "sqrt"))
 STAYS_FINITE = "pass other parameters, or keep the factor finite: bound what it divides by and what it takes the exponential of"
-MOST_NAMED = 4
-# At most this many joint values of cells are tried, which takes some tenths of a second.
-MOST_VALUES = 1 << 20
-CHUNK = 1 << 18  # At most this many joint values, over all instances, are tried at a time.
-# At most this many values of one group are evaluated at given parameters, which takes some tenths
-# of a second.
-MOST_EVALUATED = 1 << 24
 
 
 def verify_finite(graph: FactorGraph, groups: Sequence[FactorGroup]) -> tuple[Diagnostic, ...]:
@@ -90,7 +97,9 @@ def _are_finite(group: FactorGroup, fixed: list[Node], most_values: int) -> bool
     if not is_exact(group, most_values, fixed):
         return False
     divisors = [b for part, b in zip(fixed, bounds, strict=True) if any(_is_divisor(n, part) for n in nodes_in(group.root))]
-    return all(b is not None and -SURE < b[0] <= b[1] < SURE for b in bounds) and not any(b is None or b[0] <= 0 <= b[1] for b in divisors)
+    return all(b is not None and -SAFE_INTEGER < b[0] <= b[1] < SAFE_INTEGER for b in bounds) and not any(
+        b is None or b[0] <= 0 <= b[1] for b in divisors
+    )
 
 
 def _is_divisor(node: Node, part: Node) -> bool:
@@ -113,18 +122,18 @@ def _tried(graph: FactorGraph, group: FactorGroup, piece: FactorGroup, joint: Jo
     used = {s for n in leaves for s in range(n.start, n.start + int(np.prod(n.shape, dtype=np.int64)))}
     slots = sorted(used | {joint.owners[s] for s in used})
     joint = joint.of(slots)
-    if joint.count > MOST_VALUES and _is_probability(group, int(graph.sizes.max(initial=1))):
+    if joint.count > MOST_TRIED_JOINT and _is_probability(group, int(graph.sizes.max(initial=1))):
         return None
-    if joint.count > MOST_VALUES:
+    if joint.count > MOST_TRIED_JOINT:
         count = int(joint.count)
         message = f"whether this is always a number depends on cells with {counted(count, 'joint value')}: too many to check"
         help = "keep its parts within bounds that do not depend on all cells at once, for example with `max(.., 1)`"
         raise fail("E412", message, piece.span, "too many cells", help=help)
     count, note = int(joint.count), None
-    step = max(1, CHUNK // count)
+    step = max(1, TRIED_JOINT_AT_ONCE // count)
     exact = {id(n) for n in exact_parts(piece)}
-    for start, first in product(range(0, piece.n, step), range(0, count, CHUNK)):
-        codes = dict(zip(slots, joint.codes(first, min(count, first + CHUNK)), strict=True))
+    for start, first in product(range(0, piece.n, step), range(0, count, TRIED_JOINT_AT_ONCE)):
+        codes = dict(zip(slots, joint.codes(first, min(count, first + TRIED_JOINT_AT_ONCE)), strict=True))
         rows = slice(start, min(piece.n, start + step))
         where = _Where(graph, group, codes, start)
         values = _Values(numpy_leaves(piece.columns, piece.tables, codes, rows, bits=64), where, exact)
@@ -158,7 +167,7 @@ class _Where:
         cells = [int(self.group.cells[self.start + instance, s]) for s in known]
         named = {c: self._value(c, int(self.codes[s][value])) for s, c in zip(known, cells, strict=True)}
         named.pop(self.graph.n_cells, None)
-        texts = [f"`{self.graph.cell_name(c)}` is {v}" for c, v in list(named.items())[:MOST_NAMED] if c < self.graph.n_random]
+        texts = [f"`{self.graph.cell_name(c)}` is {v}" for c, v in list(named.items())[:MOST_NAMED_CELLS] if c < self.graph.n_random]
         return f" where {' and '.join(texts)}" if texts else ""
 
     def _value(self, cell: int, code: int) -> object:
@@ -202,7 +211,7 @@ def undefined_at(graph: FactorGraph, params: Mapping[str, Array]) -> GmlmError |
             continue
         sizes = np.append(graph.sizes, 1)[group.cells].max(axis=0, initial=1).tolist()
         for rows, piece, joint in tried(group, sizes, graph.n_cells):
-            if joint.count * piece.n > MOST_EVALUATED:
+            if joint.count * piece.n > MOST_EVALUATED_VALUES:
                 continue
             error = _undefined(graph, group.take(rows), piece, joint, params)
             if error is not None:
@@ -214,7 +223,7 @@ def _undefined(
     graph: FactorGraph, group: FactorGroup, piece: FactorGroup, joint: JointValues, params: Mapping[str, Array]
 ) -> GmlmError | None:
     codes = dict(enumerate(joint.codes()))
-    step = max(1, int(CHUNK // joint.count))
+    step = max(1, int(TRIED_JOINT_AT_ONCE // joint.count))
     kind = np.result_type(*params.values())
     for start in range(0, piece.n, step):
         leaves = numpy_leaves(piece.columns, piece.tables, codes, slice(start, min(piece.n, start + step)), params)
@@ -254,7 +263,7 @@ def oversized_at(graph: FactorGraph, params: Mapping[str, Array], limit: float, 
             continue
         sizes = np.append(graph.sizes, 1)[group.cells].max(axis=0, initial=1).tolist()
         for rows, piece, joint in tried(group, sizes, graph.n_cells):
-            if found is None and joint.count * piece.n <= MOST_EVALUATED:
+            if found is None and joint.count * piece.n <= MOST_EVALUATED_VALUES:
                 found = _oversized(graph, group.take(rows), piece, joint, params, limit, kind)
     return found
 
@@ -268,7 +277,7 @@ def _oversized(
     limit: float,
     kind: np.dtype,
 ) -> GmlmError | None:
-    codes, step = dict(enumerate(joint.codes())), max(1, int(CHUNK // joint.count))
+    codes, step = dict(enumerate(joint.codes())), max(1, int(TRIED_JOINT_AT_ONCE // joint.count))
     for start in range(0, piece.n, step):
         leaves = numpy_leaves(piece.columns, piece.tables, codes, slice(start, min(piece.n, start + step)), params)
         with np.errstate(all="ignore"):
@@ -298,7 +307,7 @@ def untried(graph: FactorGraph) -> FactorGroup | None:
     """
     for group in graph.factors:
         risky = any(isinstance(n, Apply) and n.operator in RISKY for n in nodes_in(group.root))
-        if group.parameters and group.n and risky and (reads_real(group) or _values_of(graph, group) > MOST_EVALUATED):
+        if group.parameters and group.n and risky and (reads_real(group) or _values_of(graph, group) > MOST_EVALUATED_VALUES):
             return group
     return None
 

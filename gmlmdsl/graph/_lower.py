@@ -14,21 +14,18 @@ import numpy as np
 from .._diagnostics import Faults, Span, each, fail
 from ..program import CODES, ir
 from ._bound import Bound
-from ._constants import MOST_ENTRIES, constant, in_range, looked_up, product, turned, whole
-from ._ends import edge_places, ends, entry_places, is_unordered, lower_end_first, swaps_further
+from ._constants import constant, in_range, looked_up, product, turned, whole
 from ._factor_graph import FactorGroup
 from ._given_rows import over_domains
+from ._graph_arrays import edge_places, ends, entry_places, is_unordered, lower_end_first, swaps_further
 from ._graph_variables import GivenArray, GivenTables, ParameterArray, VariableArray
-from ._index_check import numpy_leaves, verify_index
-from ._joint_values import JointValues, alike
-from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick, evaluate, mapped
+from ._index_check import verify_index
+from ._scopes import JointValues, alike
 from ._turns import Turns, deeper, keep_used, unroll, with_turns
+from .limits import MOST_CHOSEN_MEMBERS, MOST_INDEX_ENTRIES, MOST_NORMALISED
+from .nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick, evaluate, mapped, numpy_leaves
 
 Array = np.ndarray
-# At most this many values of the factors of a model in use are enumerated, over all its
-# configurations.
-MOST_LISTED = 1 << 22
-MOST_CHOSEN = 1 << 24  # entries of a table of members that cells choose
 
 
 @dataclass(frozen=True)
@@ -234,11 +231,11 @@ class Lowering:
         factors, requires = ([self._group(value, part.clauses) for part, value in kind] for kind in parts)
         count = float(np.prod(np.asarray(sizes, float)))
         entries = count * max(1, sum(g.n * max(1, g.cells.shape[1]) for g in (*factors, *requires)))
-        if not entries <= MOST_LISTED:
+        if not entries <= MOST_NORMALISED:
             message = (
                 f"the mixture needs log Z of this model, a sum over {count:.3g} configurations of {len(cells)} cells: too many to list"
             )
-            help = f"up to {MOST_LISTED:,} values of factors are listed; parts made of `~` alone, written as one model, need no sum"
+            help = f"up to {MOST_NORMALISED:,} values of factors are listed; parts made of `~` alone, written as one model, need no sum"
             raise fail("E412", message, e.span, "too costly", help=help)
         listed = np.stack(np.unravel_index(np.arange(int(count)), sizes)) if sizes else np.zeros((0, 1), int)
         codes = np.zeros((self.names.n_cells + 1, listed.shape[1]), np.int64)
@@ -491,7 +488,7 @@ class Lowering:
         shape = positions.shape[1:]
         key = (v.name, len(positions), positions.tobytes())
         if key not in self._seen:
-            if turns.n * positions[0].size > MOST_ENTRIES:
+            if turns.n * positions[0].size > MOST_INDEX_ENTRIES:
                 raise fail("E412", f"{turns.n:,} factors of {positions[0].size:,} cells: too many to list", None)
             columns = np.broadcast_to(positions, (turns.n, *shape)).reshape(turns.n, -1)
             self._seen[key] = len(self.slots)
@@ -650,7 +647,7 @@ class Lowering:
         members = [np.asarray(m) for m in self.bound.members(over)]
         low = [int(m.min()) if len(m) else 0 for m in members]
         extent = [int(m.max()) - least + 1 if len(m) else 1 for m, least in zip(members, low, strict=True)]
-        if math.prod(extent) > MOST_CHOSEN:
+        if math.prod(extent) > MOST_CHOSEN_MEMBERS:
             raise fail("E412", f"members chosen by cells need a table of {math.prod(extent):,} entries", e.span, "too large")
         table = np.full(math.prod(extent), -1, np.int64)
         table[np.ravel_multi_index([m - least for m, least in zip(members, low, strict=True)], extent)] = np.arange(len(members[0]))

@@ -14,22 +14,19 @@ from ..program import forms, ir, without_names
 from ._bound import Bound, lazy_labels
 from ._by_edge import EdgeNames
 from ._constants import constant
-from ._cycles import remaining, verify_acyclic
 from ._factor_graph import FactorGraph, FactorGroup, Hyperprior
 from ._given_rows import GivenRows, graph_with, group_with, reads_real
 from ._graph_variables import GivenArray, ParameterArray, Prior, VariableArray
 from ._infinite import verify_finite
 from ._lower import Lowering, Names
 from ._network import lower_network
-from ._nodes import Apply, CellValue, Column, Constant, Gather, Node, nodes_in
 from ._summands import summands
 from ._turns import Turns, unroll
 from ._weights import fixed_values, totals
+from .limits import MOST_CELLS, TRIED_SHARES
+from .nodes import Apply, CellValue, Column, Constant, Gather, Node, nodes_in
 
 Array = np.ndarray
-# Arguments of a prior are tried at these shares of the way between a parameter's bounds.
-TRIED = (0.02, 0.3, 0.7, 0.98)
-MOST_CELLS = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -256,9 +253,9 @@ def _verify_above_0(group: FactorGroup, names: Names, option: forms.Option, prio
     A few values are tried, equal and unequal ones.
     """
     tried = [names.parameters[name] for name in group.parameters]
-    for k in range(len(TRIED)):
+    for k in range(len(TRIED_SHARES)):
         for step in range(2):
-            params = {p.name: np.full(p.size, p.within(TRIED[(k + step * j) % len(TRIED)])) for j, p in enumerate(tried)}
+            params = {p.name: np.full(p.size, p.within(TRIED_SHARES[(k + step * j) % len(TRIED_SHARES)])) for j, p in enumerate(tried)}
             least = float(np.min(fixed_values(group, params), initial=0.0))
             if least < 0:
                 message = f"`{option.name}` of `{prior.form.name}` is above 0, and this can be {least:.3g}"
@@ -491,3 +488,55 @@ def _entries(base: Node, group: FactorGroup) -> Array:
         return group.columns[base.k]
     assert isinstance(base, Constant)
     return np.full(1, base.value)
+
+
+HELP = "a cell comes after its parents: drop one of the `~`, or write its table as a factor, `factor log(p[y, x])`"
+
+
+def verify_acyclic(groups: Sequence[FactorGroup], model: ir.Model, n_cells: int) -> None:
+    """Raise if conditional distributions form a cycle.
+
+    Args:
+        groups: the groups of the statements `z ~ categorical(p)`. The first slot of the scope is
+            the cell itself, the others are its parents.
+        model: the model of these statements.
+        n_cells: the number of cells of the model. Given cells come after them.
+
+    Raises:
+        GmlmError: E413 at the first statement of the cycles, with the next one.
+    """
+    if not groups:
+        return
+    heads = [np.repeat(g.scope[:, :1], g.scope.shape[1] - 1, axis=1).ravel() for g in groups]
+    head, tail = np.concatenate(heads), np.concatenate([g.scope[:, 1:].ravel() for g in groups])
+    head, tail = head[tail < n_cells], tail[tail < n_cells]
+    if (tail < head).all() or (tail > head).all():
+        return  # All parents come before their children, or all come after them.
+    left = remaining(head, tail, np.ones(n_cells, bool))
+    left = remaining(tail, head, left)  # A cell that only comes after a cycle is not on it.
+    if not left.any():
+        return
+    spans = [g.span for g in groups if left[g.scope[:, 0]].any()]
+    names = list(dict.fromkeys(d.target.name for d in model.distributed if d.span in spans))
+    what = f"of {listed(names[:-1])} and `{names[-1]}`" if len(names) > 1 else f"of cells of `{names[0]}`"
+    related = ((spans[1], "and this one"),) if len(spans) > 1 else ()
+    raise GmlmError(Diagnostic("E413", f"the conditional distributions {what} form a cycle", spans[0], "on the cycle", related, HELP))
+
+
+def remaining(head: Array, tail: Array, among: Array) -> Array:
+    """Return the cells that remain if a cell is removed as soon as all its parents are removed.
+
+    This is Kahn's algorithm on arrays, restricted to the cells of the mask `among`.
+    """
+    kept = among[head] & among[tail]
+    head, tail = head[kept], tail[kept]
+    waiting = np.bincount(head, minlength=len(among))
+    order = np.argsort(tail, kind="stable")
+    head, starts = head[order], np.searchsorted(tail[order], np.arange(len(among) + 1))
+    left, free = among.copy(), np.flatnonzero(among & (waiting == 0))
+    while len(free):
+        left[free] = False
+        children = np.concatenate([head[starts[c] : starts[c + 1]] for c in free])
+        np.subtract.at(waiting, children, 1)
+        free = np.unique(children[waiting[children] == 0])
+    return left

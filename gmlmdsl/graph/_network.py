@@ -1,8 +1,9 @@
-"""Lowering of a `conditional`: its network with evaluated options, and its masks' corruption."""
+"""Lowering of a `conditional`: its network, its masks' corruption, and the options of its decoders."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from .._diagnostics import Span, fail
 from ..program import (
     PRETRAINED,
     autoregressive_options,
+    guided_options,
     input_options,
     ir,
     is_decoder,
@@ -21,9 +23,7 @@ from ..program import (
     refinement_options,
 )
 from ._bound import Bound
-from ._graph_variables import GivenArray, VariableArray
-from ._network_form import NetworkForm, Value
-from ._user_function import user_function
+from ._graph_variables import GivenArray, NetworkForm, Value, VariableArray
 from ._weights import normalised
 
 
@@ -219,3 +219,72 @@ def _noise(bound: Bound, stated: object, span: Span) -> Noise:
     if any(not 0 <= v <= 1 for v in found.values()) or abs(total - 1) > 1e-6:
         raise fail("E409", f"the probabilities of `noise` lie between 0 and 1 and sum to 1, found {total:g}", span, "not probabilities")
     return Noise(**{"hide": 0.0, "uniform": 0.0, "keep": 0.0} | found)
+
+
+def user_function(target: str, place: Span | None, called: str) -> Callable[..., Any]:
+    """Import a function by its name; the caller verifies that the user allows it.
+
+    Args:
+        target: "package.module:name".
+        place: where the program names it.
+        called: how it is called, for messages.
+
+    Raises:
+        GmlmError: E744 if it cannot be imported or called.
+    """
+    module, _, name = target.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except Exception as error:  # Importing runs the user's module, which may raise any exception.
+        help = 'name a function that Python can import, as "package.module:name"; the module\'s folder must be on sys.path'
+        raise fail("E744", f"`{target}` cannot be imported: {error}", place, "not found", help=help) from error
+    if not callable(found):
+        raise fail("E744", f"`{target}` is not a function", place, "cannot be called", help=called)
+    return found
+
+
+def guided(call: ir.FormCall, bound: Bound, string: VariableArray) -> dict[str, Value | ir.Judge]:
+    """Return the evaluated options of a guided form.
+
+    `end` becomes the code of a value of the string, or `none` if it is set to that. Verifiers and
+    values are returned unchanged.
+
+    Raises:
+        GmlmError: E409 for a number out of bounds, or for an `end` that is not a value of the
+            string.
+    """
+    stated = guided_options(call)
+    judges = {name: e for name, e in stated.items() if isinstance(e, ir.Judge)}
+    found = evaluated_options(call, {name: e for name, e in stated.items() if name not in judges and name != "end"}, bound)
+    end = {} if "end" not in stated else {"end": end_code(call, stated["end"], bound, string)}
+    return found | end | judges
+
+
+def verify_strings(judge: ir.Judge, name: str, own: VariableArray, other: VariableArray) -> None:
+    """Raise unless the strings of a judging model have the form of the strings that are drawn.
+
+    Args:
+        judge: the verifier or value.
+        name: the name of the model that judges prefixes.
+        own: the string of the model that is sampled.
+        other: the string of the judging model.
+
+    Raises:
+        GmlmError: E515.
+    """
+    if other.size != own.size or len(other.labels) != len(own.labels):
+        message = f"model `{name}` has strings of {other.size} cells of {len(other.labels)} values, "
+        message += f"model `{judge.model}` of {own.size} of {len(own.labels)}"
+        help_ = f"declare the cells of `{name}` with the lengths and values of those of `{judge.model}`"
+        raise fail("E515", message, judge.body.span, "other strings", help=help_)
+
+
+def verify_brackets(judge: ir.Judge, kinds: int, string: VariableArray) -> None:
+    """Raise unless a string has enough values for `kinds` kinds of brackets.
+
+    Raises:
+        GmlmError: E409.
+    """
+    if 2 * kinds > len(string.labels):
+        message = f"{kinds} kinds of brackets are {2 * kinds} values, `{string.name}` has {len(string.labels)}"
+        raise fail("E409", message, judge.body.span, "too many kinds")

@@ -11,18 +11,17 @@ and Gat et al. 2024 as special cases of it).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import Span, fail
 from ..program import PUBLISHED, ir
-from ._user_function import user_counts
+from .limits import PASS_ROUNDING
 
 Array = np.ndarray
-ROUNDING = 1e-6  # n cos(..) counts as whole within this rounding error.
 DFM_RATE = 10.0  # Gat et al. 2024, Appendix D, have beta = 10 t^(1/4) (1 - t)^(1/4).
 
 
@@ -99,7 +98,7 @@ def _open_after(block: int, steps: int, counts: Array | None, schedule: str) -> 
     elif schedule == "linear":
         left = m * (steps - t) // steps
     else:
-        left = np.floor(m * np.cos(math.pi * t / (2 * steps)) + ROUNDING).astype(np.int64)
+        left = np.floor(m * np.cos(math.pi * t / (2 * steps)) + PASS_ROUNDING).astype(np.int64)
     return np.maximum(np.where(t == steps, 0, left), 0)
 
 
@@ -117,7 +116,7 @@ def _rates(options: Mapping[str, Any], shares: Array) -> tuple[Array, Array]:
     """
     steps = len(shares) - 1
     done = np.arange(steps) / steps
-    inside = (done >= options["from"] - ROUNDING) & (done < options["until"] - ROUNDING)
+    inside = (done >= options["from"] - PASS_ROUNDING) & (done < options["until"] - PASS_ROUNDING)
     if options["loop"] != "none":
         shares = _looped(float(options["loop"]), inside)
     before, after = shares[:-1], shares[1:]
@@ -145,3 +144,20 @@ def _looped(level: float, inside: Array) -> Array:
     up = np.linspace(0, level, before + 1)
     down = np.linspace(level, 1, behind + 1)
     return np.concatenate([up, np.full(int(inside.sum()), level), down[1:]])
+
+
+def user_counts(schedule: Callable[..., Any], cells: int, place: Span) -> np.ndarray:
+    """Return how many of the cells each pass settles by a schedule of Python.
+
+    Raises:
+        GmlmError: E744 if the schedule raises, or returns no list of whole numbers.
+    """
+    try:
+        counts = np.asarray(schedule(cells))
+    except Exception as error:  # The function is the user's, and may raise any exception.
+        message = f"the schedule cannot be called with {cells} cells: {type(error).__name__}: {error}"
+        raise fail("E744", message, place, "called here") from error
+    if counts.ndim != 1 or counts.dtype.kind not in "iu":
+        message = f"the schedule must return a list of whole numbers, got {counts.dtype} of shape {counts.shape}"
+        raise fail("E744", message, place, "called here", help="return how many cells each pass settles, such as `[1, 2, 3]` for 6 cells")
+    return counts.astype(np.int64)

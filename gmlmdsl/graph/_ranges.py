@@ -13,10 +13,10 @@ from ..program import OPERATORS
 from ._arithmetic import CONDITIONS
 from ._factor_graph import FactorGraph, FactorGroup
 from ._graph_variables import GivenArray
-from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, parts_of
+from .limits import MOST_RANGE
+from .nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, parts_of
 
 Range = tuple[float, float]
-MOST = 1e37  # It is below the largest 32-bit float.
 
 
 def range_of(
@@ -55,7 +55,7 @@ def is_positive(graph: FactorGraph, params: Mapping[str, np.ndarray]) -> bool:
         if group.n and found is None:
             return False
         total += group.n * max(map(abs, found or (0.0,)))
-    return total <= MOST
+    return total <= MOST_RANGE
 
 
 class _Bounds:
@@ -133,7 +133,7 @@ def _terms(group: FactorGroup, n: Add) -> int:
 
 
 def _checked(low: float, high: float) -> Range | None:
-    return (low, high) if -MOST <= low <= high <= MOST else None
+    return (low, high) if -MOST_RANGE <= low <= high <= MOST_RANGE else None
 
 
 def _applied(operator: str, found: list[Range]) -> Range | None:

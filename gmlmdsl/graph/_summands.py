@@ -12,8 +12,7 @@ from dataclasses import replace
 from itertools import islice
 
 from ..program import ir
-
-MOST_TERMS = 64  # Each term is a group of factors.
+from .limits import MOST_SUMMANDS
 
 
 def summands(e: ir.Expression, clauses: ir.Clauses, model: ir.Model) -> list[tuple[ir.Expression, ir.Clauses]]:
@@ -22,12 +21,12 @@ def summands(e: ir.Expression, clauses: ir.Clauses, model: ir.Model) -> list[tup
     A sum with a `for` joins its loops to those of the clauses. It may stand in other sums and
     differences, beside a factor or over a divisor without such a sum, and in a `let` without axes.
     A sum whose terms mention no cell, as over covariates, stays whole: apart, its terms would be
-    factors of the same cells. So does an expression of more than `MOST_TERMS` terms.
+    factors of the same cells. So does an expression of more than `MOST_SUMMANDS` terms.
     """
     if not _is_sum(e, model):
         return [(e, clauses)]
-    found = list(islice(_terms(e, clauses, model), MOST_TERMS + 1))
-    return found if len(found) <= MOST_TERMS else [(e, clauses)]
+    found = list(islice(_terms(e, clauses, model), MOST_SUMMANDS + 1))
+    return found if len(found) <= MOST_SUMMANDS else [(e, clauses)]
 
 
 def _is_sum(e: ir.Expression, model: ir.Model) -> bool:

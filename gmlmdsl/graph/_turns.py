@@ -10,10 +10,10 @@ from .._diagnostics import Span, fail
 from ..program import ir
 from ._bound import Bound
 from ._constants import listed_turns
-from ._nodes import Node
+from .limits import MOST_AXES
+from .nodes import Node
 
 Array = np.ndarray
-MOST_AXES = 24
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import numpy as np
 from .._diagnostics import Span, counted, fail
 from ._factor_graph import FactorGroup
 from ._given_rows import group_over_domains, reads_real, rows_of
-from ._index_check import CHUNK, MOST_VALUES, numpy_leaves
-from ._joint_values import JointValues, alike
-from ._nodes import evaluate
+from ._scopes import JointValues, alike
+from .limits import MOST_TRIED_VALUES, TRIED_AT_ONCE
+from .nodes import evaluate, numpy_leaves
 
 
 def verify_weights(
@@ -40,7 +40,7 @@ def verify_weights(
 
 
 def _verify_finite(group: FactorGroup, joint: JointValues, at_most: float, params: Mapping[str, np.ndarray] | None) -> None:
-    if joint.count > MOST_VALUES:
+    if joint.count > MOST_TRIED_VALUES:
         message = f"this weight depends on cells with {counted(int(joint.count), 'joint value')}: too many to check"
         raise fail("E412", message, group.span, "too many cells")
     for value in _values(group, joint, params, 64):
@@ -82,7 +82,7 @@ def tried(group: FactorGroup, sizes: Sequence[int], none: int) -> Iterator[tuple
 def _row_by_row(group: FactorGroup, sizes: Sequence[int]) -> Iterator[tuple[FactorGroup, Sequence[int]]]:
     """Yield the group with some rows of its data at a time."""
     assert group.given is not None
-    slot, step = group.given.slot, max(1, int(MOST_VALUES // np.prod([float(q) for q in sizes])))
+    slot, step = group.given.slot, max(1, int(MOST_TRIED_VALUES // np.prod([float(q) for q in sizes])))
     for start in range(0, group.given.rows, step):
         stop = min(group.given.rows, start + step)
         yield rows_of(group, start, stop), [stop - start if k == slot else q for k, q in enumerate(sizes)]
@@ -134,7 +134,7 @@ def reaches_zero(group: FactorGroup, sizes: np.ndarray) -> bool:
         return False
     slots = sizes[group.cells].max(axis=0).tolist()
     for _, piece, joint in tried(group, slots, len(sizes) - 1):
-        if joint.count <= MOST_VALUES and any(bool((v == -np.inf).any()) for v in _values(piece, joint)):
+        if joint.count <= MOST_TRIED_VALUES and any(bool((v == -np.inf).any()) for v in _values(piece, joint)):
             return True
     return False
 
@@ -150,7 +150,7 @@ def totals(group: FactorGroup, sizes: np.ndarray) -> Iterator[np.ndarray]:
     """
     slots = sizes[group.cells].max(axis=0).tolist()
     for _, piece, joint in tried(group, slots, len(sizes) - 1):
-        if joint.count <= MOST_VALUES:
+        if joint.count <= MOST_TRIED_VALUES:
             for values in _values(piece, joint):
                 every = np.broadcast_to(np.exp(values), (len(values), int(joint.count)))
                 yield every.reshape(len(values), joint.shape[0], -1).sum(axis=1)
@@ -184,7 +184,7 @@ def _values(group: FactorGroup, joint: JointValues, params: Mapping[str, np.ndar
 
     The arrays have shape (instances, 1 or values); `bits` is as in `numpy_leaves`.
     """
-    codes, step = dict(enumerate(joint.codes())), max(1, int(CHUNK // max(joint.count, 1)))
+    codes, step = dict(enumerate(joint.codes())), max(1, int(TRIED_AT_ONCE // max(joint.count, 1)))
     for start in range(0, group.n, step):
         leaves = numpy_leaves(group.columns, group.tables, codes, slice(start, min(group.n, start + step)), params, bits)
         with np.errstate(all="ignore"):

@@ -5,7 +5,6 @@ In: a `FactorGraph`. Out: plans of how to sum and draw, and their costs. Never: 
 
 from ._block_tables import BlockTables, GraphTables, block_arrays, size_classes
 from ._bound_faults import TemperPlan, plan_temper, sound_model, with_others
-from ._budget import BUDGET, Budget
 from ._check_size import check_bound
 from ._clusters import Bonds, ClusterPlan, no_loss, plan_clusters
 from ._elimination import Elimination, plan_elimination
@@ -15,10 +14,20 @@ from ._gaps import GapPlan, GapTerms, affordable_rows, gap_terms, plan_completio
 from ._hidden import HiddenPlan, is_whole, plan_hidden, plan_sum
 from ._lints import lint_conditional, lint_sizes, verify_moves_all
 from ._loop import Loop, plan_loop
-from ._loss_blocks import MOST_LISTED, LossBlocks, alike_blocks, is_large, plan_loss_blocks, plan_summed_blocks, support_blocks
-from ._mask_use import MaskPlan, plan_counted, plan_drawn, plan_use
+from ._loss_blocks import (
+    LossBlocks,
+    MaskPlan,
+    alike_blocks,
+    is_large,
+    plan_counted,
+    plan_drawn,
+    plan_loss_blocks,
+    plan_summed_blocks,
+    plan_use,
+    support_blocks,
+)
 from ._memory import sum_memory, verify_held
-from ._packing import BITS, Packing, packing
+from ._packing import Packing, packing
 from ._pair_tables import PairTables, plan_pair_tables
 from ._partial_sums import keeps_maxima as keeps_maxima
 from ._partial_sums import with_partial_sums as with_partial_sums
@@ -54,3 +63,4 @@ from ._updates import (
     update_line,
     verify_positive,
 )
+from .limits import BUDGET, Budget

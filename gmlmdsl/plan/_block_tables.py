@@ -22,16 +22,9 @@ import numpy as np
 from ..graph import FactorGraph, FactorGroup, distinct, range_of
 from ..graph.nodes import Apply, Gather, Node, nodes_in
 from ._table_entries import FactorTable, entry_values
+from .limits import DENSE_RATIO, MOST_BLOCK_PLACES, MOST_GROUP_ENTRIES, MOST_USES, TREE_PRODUCTS
 
 Array = np.ndarray
-MOST_ENTRIES = 1 << 24  # The tables of one group have at most this many entries.
-MOST_PLACES = 1 << 25  # One set of blocks has at most this many index entries.
-# Blocks use factors at most this often, because memory for finding contexts grows in proportion.
-MOST_USES = 1 << 21
-# A dense matrix is still faster than single products if it has at most this many times more
-# products than there are factors.
-DENSE = 32
-TREE = 8.0  # This many products cost as much as one evaluation of a factor's tree.
 
 
 @dataclass(frozen=True)
@@ -121,9 +114,9 @@ def plan_blocks_by_tables(
     codes = (np.arange(values)[:, None] // strides[:, None]) % radix[:, None]
     found = [_uses(graph, t, blocks, touch[t.group]) for t in tables.tables]
     groups = _contexts(found, np.append(graph.sizes, 1), graph.n_cells)
-    trees = sum(float((t >= 0).sum()) for t in touch) * values * TREE
+    trees = sum(float((t >= 0).sum()) for t in touch) * values * TREE_PRODUCTS
     places = uses * values + sum(c.count(len(blocks), values) for c in groups)
-    if places > MOST_PLACES or sum(c.cost(len(blocks), values) for c in groups) > trees:
+    if places > MOST_BLOCK_PLACES or sum(c.cost(len(blocks), values) for c in groups) > trees:
         return None
     filling = _Filling(graph, found, codes, tables.size)
     return BlockTables(filling.alone(), tuple(filling.placed(c) for c in groups))
@@ -175,7 +168,7 @@ def factor_table(k: int, group: FactorGroup, sizes: Array, start: int) -> Factor
     most = mine.max(axis=0, initial=1)
     shared = bool((mine == most).all()) and all(c.shape[0] == 1 for c in group.columns)
     count = 1 if shared else group.n
-    if float(np.prod(most.astype(float))) * count > MOST_ENTRIES:
+    if float(np.prod(most.astype(float))) * count > MOST_GROUP_ENTRIES:
         return None
     return FactorTable(k, tuple(most.tolist()), start, count)
 
@@ -272,7 +265,7 @@ class _Contexts:
 
     def dense(self, blocks: int) -> bool:
         """Return whether every block is combined with every context."""
-        return blocks * len(self.cells) <= DENSE * max(len(self.pairs), 1)
+        return blocks * len(self.cells) <= DENSE_RATIO * max(len(self.pairs), 1)
 
     def columns(self, blocks: int) -> int:
         """Return the number of contexts that are combined with each block."""
@@ -284,7 +277,7 @@ class _Contexts:
 
     def cost(self, blocks: int, values: int) -> float:
         """Return the number of products for one row; in a dense matrix each costs a fraction."""
-        each = 1.0 / DENSE if self.dense(blocks) else 1.0
+        each = 1.0 / DENSE_RATIO if self.dense(blocks) else 1.0
         return each * blocks * self.columns(blocks) * max(values - 1, 1) * max(self.width - 1, 1)
 
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from ..graph import FactorGraph
 from ._table_entries import FactorTable
+from .limits import MOST_KEY
 
 Array = np.ndarray
-MOST_KEY = 2.0**62  # The cells of a context, encoded as one number, stay below this limit.
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,15 +14,10 @@ from ..graph import Bound, bind_sound, constant
 from ..program import Program, allowed, ir, without_inputs
 from ._bound_faults import sound_model
 from ._lints import lint_sizes
+from .limits import MOST_CHECK_WORK, MOST_CHECKED_CELLS, MOST_CHECKED_EDGES, MOST_CHECKED_TEXT, PER_PART
 
-MOST_CELLS = 10_000
-# This many entries of index arrays, and values of cells that are tried, take about 0.1 s.
-MOST_WORK = 6_000_000.0
-PER_PART = 2000.0  # Each part of an expression has this fixed cost, in the same unit.
 # The operands of these operators are tried over all values of their cells.
 RISKY = frozenset(("/", "//", "%", "^", "exp", "log", "sqrt"))
-MOST_TEXT = 100_000  # Larger programs, by the characters of their files, are not bound.
-MOST_EDGES = 100_000  # Larger graphs, by their nodes and edges, are left out.
 LEFT = ": only its text is checked"
 UNSAID = ": indices and sizes that depend on it are not looked at; `--input NAME=VALUE` gives one"
 
@@ -34,11 +29,11 @@ def too_large(bound: Bound, name: str) -> str:
     """
     work = _Work(bound, bound.program.models[name])
     cells = sum(work.turns(v.axes) for v in work.model.variables.values())
-    if cells > MOST_CELLS:
-        return f"model `{name}` has {cells:,.0f} cells, more than {MOST_CELLS:,}"
+    if cells > MOST_CHECKED_CELLS:
+        return f"model `{name}` has {cells:,.0f} cells, more than {MOST_CHECKED_CELLS:,}"
     parts = work.parts()
     total = sum(cost for cost, _, _ in parts)
-    if total <= MOST_WORK:
+    if total <= MOST_CHECK_WORK:
         return ""
     cost, span, words = max(parts, key=lambda part: part[0])
     return f"{words}, at {span}" if cost > total / 2 else f"model `{name}` has {counted(len(parts), 'statement')}, too many to go through"
@@ -77,7 +72,7 @@ class _Work:
         return [(u, u.either(lambda sweep: self.block(sweep.blocks), lambda random: self.mask(random.mask.body))) for u in updates]
 
     def mask(self, body: ir.MaskBody) -> float:
-        if body.nesting[0] >= MOST_CELLS:
+        if body.nesting[0] >= MOST_CHECKED_CELLS:
             return math.inf
         return sum(self._blocks(leaf) if leaf.weighted_blocks() else 1.0 for leaf in body.leaves())
 
@@ -114,7 +109,7 @@ class _Work:
             return self.bound.graphs[over.graph].neighbours[0].shape[1]
         ends = [e for e in (over.size, over.start) if e is not None]
         names = sorted({name for e in ends for name in _names(e)} & set(self.counts))
-        each = int(MOST_CELLS ** (1 / max(1, len(names))))
+        each = int(MOST_CHECKED_CELLS ** (1 / max(1, len(names))))
         taken = [np.unique(np.linspace(0, self.counts[n] - 1, min(each, self.counts[n])).astype(np.int64)) for n in names]
         grid = dict(zip(names, (a.ravel() for a in np.meshgrid(*taken)), strict=True))
         stop, *start = [constant(e, self.bound, grid) for e in ends]
@@ -247,15 +242,15 @@ def check_bound(program: Program, inputs: Mapping[str, InputLike]) -> tuple[tupl
         and a description of the parts that were skipped because an input has no value, or because
         they would take long.
     """
-    if sum(len(s.text) for s in program.sources) > MOST_TEXT:
-        return (), (f"the program has more than {MOST_TEXT:,} characters{LEFT}",)
+    if sum(len(s.text) for s in program.sources) > MOST_CHECKED_TEXT:
+        return (), (f"the program has more than {MOST_CHECKED_TEXT:,} characters{LEFT}",)
     missing = {d.name for d in program.inputs.values() if d.name not in inputs and not _has_default(d)}
     known = without_inputs(program, missing)
-    bound, found = bind_sound(known, inputs, MOST_EDGES)
+    bound, found = bind_sound(known, inputs, MOST_CHECKED_EDGES)
     found += allowed(bound.notes, program.allowances)
     left = [] if found else [g for g in known.graphs if g not in bound.program.graphs]
     unsaid = [f"{listed(sorted(missing))} without a default{UNSAID}"] if missing and known != program else []
-    large = [f"graph `{g}` has more than {MOST_EDGES:,} nodes and edges{LEFT}" for g in left]
+    large = [f"graph `{g}` has more than {MOST_CHECKED_EDGES:,} nodes and edges{LEFT}" for g in left]
     for name in bound.program.models:
         words = too_large(bound, name)
         if words:

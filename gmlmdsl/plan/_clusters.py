@@ -18,6 +18,8 @@ and Wang (1987) for one cluster.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,12 +30,10 @@ from ..graph.nodes import evaluate, numpy_leaves
 from ..masks import PercolationMask, lower_clusters
 from ..program import ir
 from ._block_tables import factor_table, stays_finite
-from ._symmetries import colours_of, groups_of
 from ._table_entries import FactorTable, entry_values
+from .limits import ALIKE, MOST_EDGE_ENTRIES, MOST_EXCHANGES, MOST_PAIRINGS, SYMMETRY_POINTS
 
 Array = np.ndarray
-POINTS = 3  # Symmetries are tried at this many points in parameter space.
-MOST_ENTRIES = 1 << 25  # The tables of all edges have at most this many entries.
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,8 +259,9 @@ def _placed(tables: list[FactorTable], parts: list[Array], allowed: Array, requi
     both = np.concatenate([signs.reshape(edges, -1), allowed.reshape(edges, -1)], axis=1)
     _, first, kind = np.unique(both, axis=0, return_index=True, return_inverse=True)
     kinds, allowed = signs[first], allowed[first]
-    if float(len(kinds)) * several * q * q > MOST_ENTRIES:
-        message = f"{len(kinds):,} tables of {q} by {q} values on the edges of this `percolation` are more than {MOST_ENTRIES:,} entries"
+    if float(len(kinds)) * several * q * q > MOST_EDGE_ENTRIES:
+        message = f"{len(kinds):,} tables of {q} by {q} values on the edges of this `percolation`"
+        message += f" are more than {MOST_EDGE_ENTRIES:,} entries"
         raise fail("E601", message, span, help="share couplings between edges, or take fewer edges")
     a, b = np.arange(q)[:, None], np.arange(q)[None]
     first, low, high = (kinds[:, :, c, None, None] for c in range(3))
@@ -270,7 +271,7 @@ def _placed(tables: list[FactorTable], parts: list[Array], allowed: Array, requi
 def _tables_at_points(graph: FactorGraph, bonds: Bonds) -> Array:
     """Return the tables of all kinds at several unrelated parameters, concatenated."""
     found = []
-    for point in range(POINTS):
+    for point in range(SYMMETRY_POINTS):
         rng = np.random.default_rng((17, point))
         params = {p.name: _anywhere(p.kind, p.shape, p.lower, p.upper, rng) for p in graph.parameters}
         values = [entry_values(graph.groups[t.group], t, params).ravel() for t in bonds.tables]
@@ -290,3 +291,150 @@ def _anywhere(kind: str, shape: tuple[int, ...], lower: float, upper: float, rng
     if kind == "positive" or np.isfinite(lower):
         return (lower if np.isfinite(lower) else 0.0) + numbers
     return upper - numbers if np.isfinite(upper) else 2 * numbers - 1
+
+
+def colours_of(tables: Array) -> Array:
+    """Return a colour for each entry (a, b).
+
+    Entries of one colour are equal in every table. Tables of shape (tables, q, q) give integers of
+    shape (q, q). Tables are compared through one random weight each, so entries that differ agree
+    with probability 0.
+    """
+    weights = np.random.default_rng(0).standard_normal(len(tables))
+    mixed = np.tensordot(weights, tables, axes=1).ravel()
+    scale = np.abs(weights) @ np.abs(tables).reshape(len(tables), -1).max(axis=1)
+    order = np.argsort(mixed, kind="stable")
+    steps = np.diff(mixed[order], prepend=mixed[order[0]]) > ALIKE * scale
+    out = np.empty(len(mixed), np.int64)
+    out[order] = np.cumsum(steps)
+    return out.reshape(tables.shape[1:])
+
+
+def groups_of(colours: Array, two: bool = False) -> list[Array]:
+    """Return groups of exchanges of q values that leave colours (q, q) invariant.
+
+    Each group is an array of permutations (size, q), the identity first. A sampler draws one group
+    per step.
+
+    - Values that may be exchanged alone are rotated in a circle. Each class of such values has one
+      group. For Potts models, this group reaches all images of the values.
+    - If other exchanges join these classes, each exchange in pairs is a group of two.
+    - If there is no exchange in pairs, the group is the powers of one exchange, if there is any.
+
+    With `two`, each pair of values that may be exchanged alone is a group: the identity and the
+    exchange of the two values.
+    """
+    q = len(colours)
+    if q < 2:
+        return []
+    classes = _classes(colours)
+    swaps = sorted((k - j, c[j], c[k]) for c in classes for j, k in itertools.combinations(range(len(c)), 2)) if two else []
+    if swaps:  # Neighbours come first, because they alone reach every order of a class.
+        return [np.stack([np.arange(q), _swap(q, a, b)]) for _, a, b in swaps[: max(MOST_PAIRINGS, q)]]
+    firsts = [c[0] for c in classes]
+    joined = any(len(a) == len(b) and _find(colours, a[0], b[0]) is not None for a, b in itertools.combinations(classes, 2))
+    if not joined:
+        return [_circle(c, q) for c in classes if len(c) > 1]
+    pairings = [np.stack([np.arange(q), p]) for p in itertools.islice(_pairings(colours), MOST_PAIRINGS)]
+    if pairings:
+        return pairings
+    found = (_find(colours, a, b) for a, b in itertools.permutations(firsts, 2))
+    return [_powers(p) for p in itertools.islice((p for p in found if p is not None), 1)]
+
+
+def _classes(colours: Array) -> list[list[int]]:
+    """Return the classes of values any two of which may be exchanged alone."""
+    classes: list[list[int]] = []
+    for value in range(len(colours)):
+        home = next((c for c in classes if _keeps(colours, _swap(len(colours), c[0], value))), None)
+        if home is None:
+            classes.append([value])
+        else:
+            home.append(value)
+    return classes
+
+
+def _swap(q: int, a: int, b: int) -> Array:
+    p = np.arange(q)
+    p[[a, b]] = b, a
+    return p
+
+
+def _keeps(colours: Array, p: Array) -> bool:
+    return bool((colours[np.ix_(p, p)] == colours).all())
+
+
+def _circle(values: list[int], q: int) -> Array:
+    out = np.tile(np.arange(q), (len(values), 1))
+    for k in range(len(values)):
+        out[k, values] = np.roll(values, -k)
+    return out
+
+
+def _powers(p: Array) -> Array:
+    out = [np.arange(len(p))]
+    while not (p[out[-1]] == np.arange(len(p))).all():
+        out.append(p[out[-1]])
+    return np.stack(out)
+
+
+def _find(colours: Array, first: int, image: int) -> Array | None:
+    """Return an exchange that takes one value to another, or None if the search finds none."""
+    tries = itertools.count()
+
+    def extend(p: list[int], left: list[int]) -> list[int] | None:
+        if not left:
+            return p
+        for value in left:
+            if next(tries) > MOST_EXCHANGES:
+                return None
+            after = [*p, value]
+            if _fits(colours, order, after):
+                found = extend(after, [v for v in left if v != value])
+                if found is not None:
+                    return found
+        return None
+
+    order = [first, *(v for v in range(len(colours)) if v != first)]
+    if not _fits(colours, order, [image]):
+        return None
+    found = extend([image], [v for v in range(len(colours)) if v != image])
+    if found is None:
+        return None
+    out = np.empty(len(colours), np.int64)
+    out[order] = found
+    return out
+
+
+def _fits(colours: Array, order: list[int], images: list[int]) -> bool:
+    """Return whether the last image is consistent with those before it."""
+    source, last = order[: len(images)], len(images) - 1
+    return all(
+        colours[source[k], source[last]] == colours[images[k], images[last]]
+        and colours[source[last], source[k]] == colours[images[last], images[k]]
+        for k in range(len(images))
+    )
+
+
+def _pairings(colours: Array) -> Iterator[Array]:
+    """Yield exchanges that are their own inverse, except the identity."""
+    q, tries = len(colours), itertools.count()
+
+    def extend(p: dict[int, int]) -> Iterator[Array]:
+        value = next((v for v in range(q) if v not in p), None)
+        if value is None:
+            yield np.array([p[v] for v in range(q)])
+            return
+        for other in range(value, q):
+            if other in p or next(tries) > MOST_EXCHANGES:
+                continue
+            after = p | {value: other, other: value}
+            source = list(after)
+            if _keeps_part(colours, source, [after[v] for v in source]):
+                yield from extend(after)
+
+    yield from (p for p in extend({}) if (p != np.arange(q)).any())
+
+
+def _keeps_part(colours: Array, source: list[int], images: list[int]) -> bool:
+    return bool((colours[np.ix_(source, source)] == colours[np.ix_(images, images)]).all())

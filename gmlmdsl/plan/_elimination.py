@@ -18,8 +18,22 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph
-from ._budget import BUDGET, Budget
 from ._stages import Stage, in_turn, plan_stages
+from .limits import (
+    BUDGET,
+    CHEAPER_SHARE,
+    DEAR_OPERATIONS,
+    FEW_KINDS,
+    FEW_LOOP_ENTRIES,
+    MOST_COMPARED_CELLS,
+    MOST_CORE,
+    MOST_FILLED,
+    MOST_LOOP_ENTRIES,
+    MOST_PADDED,
+    MOST_STAGE_KINDS,
+    WORTH_FEWER_LEVELS,
+    Budget,
+)
 
 Array = np.ndarray
 ADVICE = (
@@ -27,29 +41,6 @@ ADVICE = (
     "approximate; or hold some cells fixed with `clamp=`, so that those left have fewer neighbours; conditionals, losses and samplers "
     "need no log Z"
 )
-MOST_CORE = 20_000  # An order is searched one by one for at most this many cells on cycles.
-MOST_COMPARED = 2_000  # Two orders are compared for at most this many such cells.
-WORTH = 1.5  # An order with fewer levels may take this many times more work.
-# Above this number of operations, further orders are tried.
-DEAR = 2.0**22
-# The fewest new pairs are sought if so many pairs of neighbours of one cell are compared at first.
-MOST_FILLED = 1_000_000
-# Such an order replaces the greedy one if it takes at most this share of its operations.
-CHEAPER = 0.5
-# Stages and kinds of messages are compiled one by one. If there are more of them than this, one
-# loop serves all.
-MOST_KINDS = 16
-# One loop also serves all steps up to this number of table entries, because it compiles faster than
-# stages, unless there are only `FEW_KINDS` kinds.
-FEW_ENTRIES = 2.0**12
-# A chain of equal cells has one stage and its message. Over many rows its loop takes far longer
-# than the stage.
-FEW_KINDS = 2
-# Beyond this number of table entries there is no loop, because a loop holds all messages at once.
-MOST_ENTRIES = 2.0**27
-# A loop works on at most this many entries per real entry, because each of its axes has as many
-# values as the largest cell.
-MOST_PADDED = 16.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,11 +123,11 @@ class Elimination:
 
         Such a loop does not depend on how much the tables differ.
         """
-        if not self.may_loop or not 0 < self.flops <= MOST_ENTRIES:
+        if not self.may_loop or not 0 < self.flops <= MOST_LOOP_ENTRIES:
             return False
         # This is the number of arrays, of which a chain of equal cells has two.
         kinds = sum(1 + len(s.feeds) for s in self._stages)
-        return kinds > (FEW_KINDS if self.flops <= FEW_ENTRIES else MOST_KINDS)
+        return kinds > (FEW_KINDS if self.flops <= FEW_LOOP_ENTRIES else MOST_STAGE_KINDS)
 
     @cached_property
     def _stages(self) -> tuple[Stage, ...]:
@@ -189,19 +180,19 @@ def plan_elimination(
         return core
 
     core = tried(lambda s: s.eliminate_core(shallow=True))
-    if 0 < core <= MOST_COMPARED:
+    if 0 < core <= MOST_COMPARED_CELLS:
         tried(lambda s: s.eliminate_core(shallow=False))
     # Fewer levels justify more work, because all steps of one level run at once.
-    greedy = None if not found else found[0 if found[0].flops <= WORTH * found[-1].flops else -1]
+    greedy = None if not found else found[0 if found[0].flops <= WORTH_FEWER_LEVELS * found[-1].flops else -1]
     dear = None if found else faults[-1]
-    if core <= MOST_CORE and (greedy is None or greedy.flops > DEAR):
+    if core <= MOST_CORE and (greedy is None or greedy.flops > DEAR_OPERATIONS):
         tried(lambda s: s.eliminate_listed(s.banded()))
-        if core <= MOST_COMPARED and int((np.diff(graph.neighbours[0]) ** 2).sum()) <= MOST_FILLED:
+        if core <= MOST_COMPARED_CELLS and int((np.diff(graph.neighbours[0]) ** 2).sum()) <= MOST_FILLED:
             tried(lambda s: s.eliminate_least_filled())
     if dear is not None and not found:
         raise dear
     best = min(found, key=lambda s: s.flops)
-    return (best if greedy is None or best.flops <= CHEAPER * greedy.flops else greedy).result()
+    return (best if greedy is None or best.flops <= CHEAPER_SHARE * greedy.flops else greedy).result()
 
 
 class _Search:
@@ -403,7 +394,7 @@ def _pads_little(graph: FactorGraph, free: Array, radix: Array) -> bool:
         # Tables over one cell are added into the cell's own table.
         tables, members = tables[members > 1], members[members > 1]
         real, padded = real + float(sizes[tables].prod(axis=1).sum()), padded + float((values**members).sum())
-    return padded <= min(max(MOST_PADDED * real, FEW_ENTRIES), MOST_ENTRIES)
+    return padded <= min(max(MOST_PADDED * real, FEW_LOOP_ENTRIES), MOST_LOOP_ENTRIES)
 
 
 def _levels(parents: Array) -> Array:

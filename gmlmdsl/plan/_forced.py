@@ -9,11 +9,9 @@ import numpy as np
 
 from ..graph import FactorGraph, FactorGroup
 from ..graph.nodes import evaluate, numpy_leaves
+from .limits import MOST_FORCED_VALUES, MOST_JOINED, MOST_PROBED
 
 Array = np.ndarray
-MOST_LISTED = 1 << 24  # The most values of all instances of one group.
-MOST_JOINED = 1 << 11  # The most cells of which sets of different values are sought.
-MOST_PROBED = 1 << 34  # The most table entries that all probes of single values may read.
 # Steps of a search for a configuration: of the first try, how much longer each later try is, and
 # the most of all tries.
 BRANCHES, LONGER, MOST_BRANCHES = 100, 1.5, 4_000
@@ -202,7 +200,7 @@ def _pairs(group: FactorGroup, sizes: Array) -> Iterator[tuple[Array, Array]]:
     """Yield the cells of a requirement of one or two cells, (n, 2), and at which of their values it holds, (n, values, values)."""
     shape = sizes[group.cells].max(axis=0, initial=1).tolist()
     alike = group.n and group.given is None and (sizes[group.cells] == shape).all()
-    if not alike or not 1 <= len(shape) <= 2 or group.n * np.prod(shape) > MOST_LISTED:
+    if not alike or not 1 <= len(shape) <= 2 or group.n * np.prod(shape) > MOST_FORCED_VALUES:
         return
     codes = dict(enumerate(np.indices(shape).reshape(len(shape), -1)))
     with np.errstate(all="ignore"):

@@ -18,15 +18,9 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..graph import FactorGraph
-from ._budget import BUDGET, Budget
+from .limits import BUDGET, MOST_CLASSES, WORTH_COMPILING, Budget
 
 Array = np.ndarray
-# A class of terms may enumerate this many extra joint values in order to save the compilation of
-# one class.
-WORTH_COMPILING = 1 << 17
-# There are at most this many classes of terms. Each is compiled separately, so their number must
-# not grow with the rows.
-MOST_CLASSES = 8
 Shape = tuple[int, ...]  # A shape lists the numbers of values of a component's cells, descending.
 # A term consists of the cells of a component, and those of them that are predicted.
 Term = tuple[tuple[int, ...], tuple[int, ...]]

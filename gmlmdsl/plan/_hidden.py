@@ -9,10 +9,10 @@ import numpy as np
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph
 from ..masks import AbstractMask
-from ._budget import BUDGET, Budget
 from ._elimination import Elimination, plan_elimination
 from ._plan import touching_factors
 from ._updates import plan_mask
+from .limits import BUDGET, Budget
 
 Array = np.ndarray
 

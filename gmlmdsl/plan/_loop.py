@@ -18,15 +18,11 @@ import numpy as np
 
 from ._elimination import Elimination
 from ._tables import FactorTables, TableUse
+from .limits import MOST_LOOP_PLACES, PICKED, SOURCES, TURN_ENTRIES
 
 Array = np.ndarray
-SOURCES = 4  # A table has at most this many terms; if there are more, some are summed before.
 LANES = tuple(1 << k for k in range(2, 13))  # Blocks can have these lengths.
 TOGETHER = tuple(1 << k for k in range(8))  # One iteration can take these numbers of blocks.
-TURN = 500  # Starting an iteration costs as much as this many message entries.
-# Places are numbered in 32 bits; `MOST_ENTRIES` of an elimination is far below.
-MOST_PLACES = 2**31 - 1
-PICKED = 8  # One iteration picks this many cells.
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +126,7 @@ def plan_loop(plan: Elimination, tables: Sequence[FactorTables], uses: Sequence[
     levels = np.array([k.level for k in nodes], np.int64)
     lanes, together = _shape(radix, levels)
     kept = _Messages(radix, levels, lanes, together, len(component))
-    assert len(component) + kept.turns * together * lanes <= MOST_PLACES, "an elimination of so many entries takes no loop"
+    assert len(component) + kept.turns * together * lanes <= MOST_LOOP_PLACES, "an elimination of so many entries takes no loop"
     bases, strides = _places(nodes, kept, values * (n + 1))
     at = np.full(plan.n_cells + 1, n)
     at[plan.cells] = np.arange(n)
@@ -288,7 +284,7 @@ def _shape(radix: Array, levels: Array) -> tuple[int, int]:
     for lanes in LANES:
         blocks = np.bincount(levels, weights=_split(radix, lanes)[2])
         for together in TOGETHER:
-            found.append((float(np.ceil(blocks / together).sum()) * (TURN + lanes * together), lanes, together))
+            found.append((float(np.ceil(blocks / together).sum()) * (TURN_ENTRIES + lanes * together), lanes, together))
     return min(found)[1:]
 
 

@@ -7,15 +7,11 @@ from collections.abc import Sequence
 
 from .._diagnostics import Span, fail
 from ..graph import FactorGraph
-from ._budget import BUDGET
 from ._elimination import Elimination
 from ._loop import plan_loop
-from ._stages import LARGE, Stage
+from ._stages import Stage
 from ._tables import factor_tables, place_factors
-
-# The sum over an axis with at most this many values is unrolled. Tables above `LARGE` are then
-# never held as a whole.
-WRITTEN_OUT = 4
+from .limits import BUDGET, LARGE_LEVEL, MOST_WRITTEN_OUT
 
 
 def sum_memory(graph: FactorGraph, plan: Elimination, rows: int = 1, bytes_per_number: int = 4) -> float:
@@ -53,7 +49,7 @@ def _held(stages: Sequence[Stage], last: Sequence[int], k: int) -> float:
     stage = stages[k]
     messages = sum(_messages(stages[j]) for j in range(k) if last[j] >= k) + _messages(stage)
     gathered = sum(stage.width * math.prod(stage.radix[a] for a in f.axes) for f in stage.feeds if f.to is not None or f.slots.size)
-    fused = stage.levels == 1 and stage.entries > LARGE and stage.radix[0] <= WRITTEN_OUT
+    fused = stage.levels == 1 and stage.entries > LARGE_LEVEL and stage.radix[0] <= MOST_WRITTEN_OUT
     return messages + gathered + (0.0 if fused else stage.width * stage.entries)
 
 

@@ -14,15 +14,9 @@ from .._diagnostics import Diagnostic, GmlmError, listed, name_in
 from ..graph import FactorGroup, Lowered, ParameterArray, constant, unroll
 from ..graph.nodes import Add, Apply, Gather, If, Node, Pick, evaluate, nodes_in, numpy_leaves
 from ..program import Program, ir, names_in
+from .limits import MOST_LINTED_ENTRIES, MOST_LINTED_TABLES, MOST_LINTED_TURNS, MOST_LINTED_VALUES, NEGLIGIBLE, RANK_ERROR
 
 Array = np.ndarray
-MOST_TURNS = 100_000
-# A redundant direction is searched among at most this many entries of parameters.
-MOST_ENTRIES = 64
-MOST_VALUES = 1 << 14  # All factors that mention them have at most this many values.
-MOST_TABLES = 2000  # A factor is evaluated, once for each entry, at most this often.
-TINY = 1e-9
-RANK_ERROR = 1e-7  # singular values below it, relative to the largest entry, count as 0
 
 
 def lint_dead(lowered: Lowered, program: Program) -> Iterator[Diagnostic]:
@@ -55,7 +49,7 @@ def _is_written(part: object, program: Program) -> bool:
 
 def _turns(clauses: ir.Clauses, lowered: Lowered) -> dict[str, Array] | None:
     count = np.prod([float(lowered.bound.set_size(loop.over)) for loop in clauses.loops if not loop.over.is_dependent])
-    return None if count > MOST_TURNS else unroll(clauses, lowered.bound).names
+    return None if count > MOST_LINTED_TURNS else unroll(clauses, lowered.bound).names
 
 
 def _dead_branches(e: ir.Expression, lowered: Lowered, names: dict[str, Array]) -> Iterator[Diagnostic]:
@@ -116,14 +110,14 @@ def lint_redundant(lowered: Lowered) -> Iterator[Diagnostic]:
     """
     stated = {h.parameter for h in lowered.graph.hyperpriors}
     free = [p for p in lowered.graph.parameters if p.kind == "real" and p.prior is None and not p.gauge and p.name not in stated]
-    entries = [(p.name, k) for p in free for k in range(p.size)] if sum(p.size for p in free) <= MOST_ENTRIES else []
+    entries = [(p.name, k) for p in free for k in range(p.size)] if sum(p.size for p in free) <= MOST_LINTED_ENTRIES else []
     table = contrast_table(lowered, entries) if len(entries) > 1 else None
     if table is None:
         return
     gram = table.T @ table
     seen = np.flatnonzero(np.diag(gram) > 0)  # W803 and W818 report the other entries.
     weights, directions = np.linalg.eigh(gram[np.ix_(seen, seen)]) if len(seen) > 1 else (np.ones(1), np.ones((1, 1)))
-    null = directions[:, weights <= TINY * weights[-1]]
+    null = directions[:, weights <= NEGLIGIBLE * weights[-1]]
     if null.shape[1]:
         names = list(dict.fromkeys(entries[seen[k]][0] for k in np.flatnonzero(np.abs(null).max(axis=1) > 1e-6)))
         declared = [lowered.names.model.parameters[n] for n in names]
@@ -156,7 +150,7 @@ def lint_gauges(lowered: Lowered) -> Iterator[Diagnostic]:
     graph = lowered.graph
     gauged = {p.name: p.gauge for p in graph.parameters if p.gauge}
     real = [p for p in graph.parameters if p.kind == "real"]
-    if not gauged or graph.requires or sum(p.size for p in real) > MOST_ENTRIES:
+    if not gauged or graph.requires or sum(p.size for p in real) > MOST_LINTED_ENTRIES:
         return
     table = contrast_table(lowered, [(p.name, k) for p in real for k in range(p.size)])
     if table is None:
@@ -206,7 +200,10 @@ def contrast_table(lowered: Lowered, entries: Sequence[tuple[str, int]]) -> Arra
     """
     graph, names = lowered.graph, {name for name, _ in entries}
     groups = [g for g in graph.factors if set(g.parameters) & names]
-    if any(g.given is not None or not _is_linear(g.root) for g in groups) or sum(_count(g, graph.sizes) for g in groups) > MOST_VALUES:
+    if (
+        any(g.given is not None or not _is_linear(g.root) for g in groups)
+        or sum(_count(g, graph.sizes) for g in groups) > MOST_LINTED_VALUES
+    ):
         return None
     place: dict[tuple[tuple[int, int], ...], int] = {}
     rows: list[int] = []
@@ -219,7 +216,7 @@ def contrast_table(lowered: Lowered, entries: Sequence[tuple[str, int]]) -> Arra
             table = tables.of(group, k) if len(set(known)) == len(known) else None
             if table is None:
                 return None
-            for at in np.argwhere(np.abs(table).max(axis=-1) > TINY).tolist():
+            for at in np.argwhere(np.abs(table).max(axis=-1) > NEGLIGIBLE).tolist():
                 key = tuple(sorted((c, a) for c, a in zip(cells, at, strict=True) if a > 0))
                 if key:  # Normalisation removes a contrast of no cells.
                     rows.append(place.setdefault(key, len(place)))
@@ -274,7 +271,7 @@ class _Tables:
         sizes = tuple(self.sizes[group.cells[k]].tolist())
         key = (id(group), sizes, *(c[k % len(c)].tobytes() for c in group.columns))
         if key not in self.known:
-            self.known[key] = self.made(group, k, sizes) if len(self.known) * len(self.entries) < MOST_TABLES else None
+            self.known[key] = self.made(group, k, sizes) if len(self.known) * len(self.entries) < MOST_LINTED_TABLES else None
         return self.known[key]
 
     def made(self, group: FactorGroup, k: int, sizes: tuple[int, ...]) -> Array | None:

@@ -15,15 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .limits import BITS, MOST_COMBINATIONS, MOST_STRENGTHS, PACKING_AT_ONCE, PACKING_SAMPLE
+
 Array = np.ndarray
-# Each cell has this many random binary digits, which are compared with its probabilities.
-BITS = 24
-MOST_STRENGTHS = 4
-# There are at most this many combinations of a class and counts, because each is one operation for
-# every digit.
-MOST_COMBINATIONS = 32
-SAMPLE = 1 << 12  # This many cells are examined first.
-AT_ONCE = 1 << 16  # This many cells are examined together.
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +75,7 @@ def packing(entries: Array, stages: Sequence[Stage], none: int) -> Packing | Non
         pairs = all(slots.shape[3] == 1 and places.shape[3] == 2 and places.shape[5] == 2 for slots, places in kinds)
         if inside.shape[3] != 2 or not real.any() or not kinds or not pairs:
             return None
-    if any(len(_strengths([_pieces(entries, s, SAMPLE)[1]])) > MOST_STRENGTHS for s in stages):
+    if any(len(_strengths([_pieces(entries, s, PACKING_SAMPLE)[1]])) > MOST_STRENGTHS for s in stages):
         return None
     odds = [_pieces(entries, s) for s in stages]
     strengths = _strengths([m for _, m in odds])
@@ -132,8 +126,8 @@ def _pieces(entries: Array, stage: Stage, most: int | None = None) -> tuple[Arra
     inside = inside.reshape(-1, *inside.shape[2:])[:most]
     each = [places.reshape(-1, *places.shape[2:])[:most] for _, places in kinds]
     constants, strengths = np.empty(len(inside)), np.empty((len(inside), sum(p.shape[3] for p in each)))
-    for first in range(0, len(inside), AT_ONCE):
-        here = slice(first, first + AT_ONCE)
+    for first in range(0, len(inside), PACKING_AT_ONCE):
+        here = slice(first, first + PACKING_AT_ONCE)
         alone = entries[inside[here]].sum(axis=1)
         # The axes are cells, values, neighbours, values of the neighbours.
         sums = np.concatenate([entries[p[here]].sum(axis=1) for p in each], axis=2)

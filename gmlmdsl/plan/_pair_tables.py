@@ -12,12 +12,12 @@ from .._diagnostics import fail
 from ..graph import FactorGraph, FactorGroup
 from ._block_tables import factor_table
 from ._table_entries import FactorTable
+from .limits import MOST_PAIR_TERMS
 
 if TYPE_CHECKING:
     import scipy.sparse
 
 Array = np.ndarray
-MOST_TERMS = 1 << 26  # There are at most this many terms: entries times pairs of their factors.
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +62,9 @@ def plan_pair_tables(graph: FactorGraph) -> PairTables:
             raise fail("E555", why, group.span, help="`model.log_conditional(.., given=..)` tells what it does in one row")
         table = factor_table(k, group, np.append(graph.sizes, 1), start)
         terms = sum(float(len(rows)) * len(scope) ** 2 / 2 * np.prod(graph.sizes[group.cells[rows[0], scope]]) for rows, scope, _ in pieces)
-        if table is None or terms > MOST_TERMS:
+        if table is None or terms > MOST_PAIR_TERMS:
             raise fail(
-                "E601", f"the couplings of these factors need {terms:.3g} terms, more than the limit of {MOST_TERMS:.3g}", group.span
+                "E601", f"the couplings of these factors need {terms:.3g} terms, more than the limit of {MOST_PAIR_TERMS:.3g}", group.span
             )
         tables.append(table)
         start += table.entries

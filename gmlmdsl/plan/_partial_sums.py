@@ -40,15 +40,10 @@ from ..graph.nodes import (
     reduced,
 )
 from ..program import Scale
+from .limits import LEAST_VALUES, MOST_OUTSIDE, MOST_PRODUCTS, MOST_SUMS, MOST_TERM_VALUES
 
 Array = np.ndarray
 Limits = Mapping[str, Array]
-# Partial sums are considered if a factor's cells have more joint values than this.
-LEAST_VALUES = 1 << 12
-MOST_PRODUCTS = 1 << 6  # A product of probabilities with more partial products is summed by two.
-MOST_OUTSIDE = 1 << 10  # The cells beside the sum have at most this many joint values.
-MOST_SUMS = 1 << 13  # A partial sum has at most this many distinct values.
-MOST_TERM_VALUES = 1 << 10  # The cells of one term have at most this many joint values.
 
 
 @dataclass(frozen=True)

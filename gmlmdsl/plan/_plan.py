@@ -11,12 +11,10 @@ import numpy as np
 from .._diagnostics import GmlmError, Span, fail
 from ..graph import FactorGraph
 from ..graph.colours import has_inner_factor
-from ._budget import BUDGET, Budget
 from ._elimination import Elimination, plan_elimination
+from .limits import BUDGET, FEW_VALUES, TABLE_COST, Budget
 
 Array = np.ndarray
-FEW_VALUES = 256.0  # At most this many joint values are enumerated without a search for an order.
-TABLE_COST = 8.0  # A table entry costs this many factor evaluations.
 
 
 @dataclass(frozen=True)

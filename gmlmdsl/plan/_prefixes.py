@@ -15,8 +15,8 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, joint_count
-from ._budget import BUDGET, Budget
 from ._elimination import Elimination, plan_elimination
+from .limits import BUDGET, Budget
 
 Array = np.ndarray
 NOBODY = -1

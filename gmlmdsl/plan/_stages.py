@@ -15,18 +15,9 @@ from itertools import zip_longest
 
 import numpy as np
 
+from .limits import FEW_LEVELS, LARGE_LEVEL, LITTLE_WASTE, MOST_ALONE, MOST_CHILDREN, MOST_LEVEL_WASTE, SMALL_LEVEL
+
 Array = np.ndarray
-# This many padded table entries of a level cost less than starting its operations.
-SMALL = 1 << 12
-# A level with more table entries is a separate stage, so that its memory can be released.
-LARGE = 1 << 16
-MOST_ALONE = 200  # If there are more such levels, they are joined all the same.
-# Up to this number, levels are joined only if that pads little, because few levels compile fast.
-FEW_LEVELS = 16
-LITTLE_WASTE = 1.5
-WASTE = 4.0  # There are at most this many padded entries for each real one.
-# At most this many messages into the same axes of one table are listed side by side.
-MOST_CHILDREN = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +133,7 @@ class _Run:
 
     @property
     def is_wasteful(self) -> bool:
-        return self.level > SMALL and self.level * len(self.runs) > WASTE * self.actual
+        return self.level > SMALL_LEVEL and self.level * len(self.runs) > MOST_LEVEL_WASTE * self.actual
 
     def takes(self, other: _Run, most: float, waste: float, small: float) -> bool:
         """Join the one level of another run if the cost of padding permits.
@@ -178,8 +169,8 @@ def _runs(radix: Array, arity: Array, levels: Array) -> list[tuple[tuple[int, ..
     members = np.maximum.reduceat(arity, starts).tolist()
     actual = np.add.reduceat(entries, starts).tolist()
     ends = [*starts[1:].tolist(), len(levels)]
-    most = LARGE if sum(a > LARGE for a in actual) <= MOST_ALONE else math.inf
-    padding = (WASTE, SMALL) if len(starts) > FEW_LEVELS else (LITTLE_WASTE, 0.0)
+    most = LARGE_LEVEL if sum(a > LARGE_LEVEL for a in actual) <= MOST_ALONE else math.inf
+    padding = (MOST_LEVEL_WASTE, SMALL_LEVEL) if len(starts) > FEW_LEVELS else (LITTLE_WASTE, 0.0)
     out: list[_Run] = []
     open_ = False  # It tells whether the last run may take another level.
     for k, (start, end) in enumerate(zip(starts.tolist(), ends, strict=True)):

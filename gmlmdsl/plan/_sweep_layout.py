@@ -15,40 +15,26 @@ import numpy as np
 
 from .._diagnostics import counted
 from ..graph import FactorGraph, distinct
-from ._block_tables import (
-    TREE,
-    ContextTables,
-    GraphTables,
-    block_arrays,
-    block_values,
-    plan_blocks_by_tables,
-    plan_graph_tables,
-    size_classes,
-)
+from ._block_tables import ContextTables, GraphTables, block_arrays, block_values, plan_blocks_by_tables, plan_graph_tables, size_classes
 from ._cell_lists import cell_lists
-from ._packing import MOST_COMBINATIONS
 from ._plan import BlockPlan
 from ._table_entries import entries_at
+from .limits import (
+    MOST_BESIDE,
+    MOST_COLOUR_WASTE,
+    MOST_COMBINATIONS,
+    MOST_COMPARED_ENTRIES,
+    MOST_DIFFERENCE,
+    MOST_ENTRY,
+    MOST_EXPONENT,
+    MOST_LIST_PLACES,
+    MOST_PLANNED_CELLS,
+    MOST_PRODUCT_PLACES,
+    MOST_WRITTEN,
+    TREE_PRODUCTS,
+)
 
 Array = np.ndarray
-# Colours of different sizes are run by one scan if padding makes at most this many times more
-# places than blocks.
-MOST_WASTE = 2
-# A product with all cells is still faster than lists if there are at most this many times more
-# cells than neighbours.
-MOST_BESIDE = 4
-# Entries up to this size lose no significant digits in the differences of a product in 32 bits.
-MOST_ENTRY = 100.0
-MOST_DIFFERENCE = 1e4  # This is the corresponding limit for lists, which add few entries.
-MOST_PLACES = 1 << 24  # One product has at most this many index entries.
-MOST_AT_ONCE = 1 << 17  # At most this many cells are planned at once.
-MOST_LISTED = 1 << 26  # Lists have at most this many index entries.
-# Sums of scores are limited by it. Exponentials in 32 bits, and sums of thousands of them, then
-# stay between 1e-35 and 1e38.
-MOST_EXPONENT = 80.0
-MOST_WRITTEN = 128  # At most this many comparisons and exponentials of one neighbour are unrolled.
-# At most this many entries are compared; if there are more, every entry is looked up.
-MOST_COMPARED = 1 << 24
 # The exceptions are a value of the neighbour, and the values whose entries differ from those of
 # this value.
 Exceptions = tuple[int, tuple[int, ...]]
@@ -218,7 +204,7 @@ def _pieces(graph: FactorGraph, blocks: Array, colours: Array) -> tuple[Array, .
     last = -1
     for c, b in keys:
         piece = blocks[(colours == c) & (bucket == b)]
-        if runs and last == b and _waste(runs[-1], piece) <= MOST_WASTE:
+        if runs and last == b and _waste(runs[-1], piece) <= MOST_COLOUR_WASTE:
             runs[-1].append(piece)
         else:
             runs.append([piece])
@@ -274,10 +260,10 @@ def _pays(graph: FactorGraph, tables: GraphTables, stage: TabledColours) -> bool
     """
     values = stage.inside.shape[-1]
     compared = sum(float(k.places[:, :, 0, 1:].size) for k in stage.lists)
-    if compared <= TREE * values * sum(_pairs(tables, k) for k in stage.lists):
+    if compared <= TREE_PRODUCTS * values * sum(_pairs(tables, k) for k in stage.lists):
         return True
     written, _, kinds = _fewest(entries_at(graph, tables.tables, _unlike(graph)), [k.places for k in stage.lists], values, 0)
-    return written and all(_comparisons([k]) <= TREE * values for k in kinds)
+    return written and all(_comparisons([k]) <= TREE_PRODUCTS * values for k in kinds)
 
 
 def _pairs(tables: GraphTables, lists: NeighbourLists) -> int:
@@ -293,8 +279,8 @@ def _tabled(graph: FactorGraph, tables: GraphTables, cells: Array, start: int, s
         lists = tuple(NeighbourLists(*(a.reshape(*cells.shape, *a.shape[1:]) for a in k)) for k in kinds)
         return _listed(TabledColours(cells, start, direct.inside.reshape(*cells.shape, *direct.inside.shape[1:]), lists))
     each, flat = [], cells.reshape(-1, 1)
-    for first in range(0, len(flat), MOST_AT_ONCE):
-        arrays = block_arrays(graph, flat[first : first + MOST_AT_ONCE])
+    for first in range(0, len(flat), MOST_PLANNED_CELLS):
+        arrays = block_arrays(graph, flat[first : first + MOST_PLANNED_CELLS])
         found = plan_blocks_by_tables(graph, tables, arrays[0], arrays[1], arrays[2], arrays[3:])
         if found is None:
             return None
@@ -315,7 +301,7 @@ def _tabled(graph: FactorGraph, tables: GraphTables, cells: Array, start: int, s
 
 def _listed(found: TabledColours) -> TabledColours | None:
     """Return None if index arrays are too large, else the argument."""
-    return None if sum(k.places.size for k in found.lists) > MOST_LISTED else found
+    return None if sum(k.places.size for k in found.lists) > MOST_LIST_PLACES else found
 
 
 def _joined(parts: Sequence[Array], none: int, shape: tuple[int, ...]) -> Array:
@@ -350,7 +336,7 @@ def _with_products(graph: FactorGraph, found: SweepTables) -> SweepTables:
         return found
     pairs = sum(_pairs(found.tables, k) for k in kinds)
     size = sum(n * (k.places.size // k.degree) for k in kinds)
-    if n * len(found.slots) > MOST_BESIDE * pairs or size > MOST_PLACES:
+    if n * len(found.slots) > MOST_BESIDE * pairs or size > MOST_PRODUCT_PLACES:
         return found
     if loses_digits(entries_at(graph, found.tables.tables, _middle(graph)), True):
         return found
@@ -418,7 +404,7 @@ def _are_alike(rows: Array, entries: Array) -> bool:
     """Return whether all cells, on the first two axes, have equal numbers or entries."""
     if rows.ndim > 2 and (entries[rows[:1, :2]] != entries[rows[:1, :1]]).any():
         return False  # Comparing two cells decides most cases.
-    if rows.ndim > 2 and rows.size <= MOST_COMPARED:
+    if rows.ndim > 2 and rows.size <= MOST_COMPARED_ENTRIES:
         rows = entries[rows].sum(axis=2)
     return bool((rows == rows[:1, :1]).all())
 
@@ -431,7 +417,7 @@ def every_entry(values: int, width: int) -> tuple[Exceptions, ...]:
 def _fewest(entries: Array, kinds: Sequence[Array], values: int, few: int) -> tuple[bool, bool, tuple[tuple[Exceptions, ...], ...]]:
     """Return whether scores are unrolled, whether they are whole, and each kind's exceptions."""
     plain = tuple(every_entry(values - 1 if values <= few else 1, m.shape[5]) for m in kinds)
-    if not 2 < values <= MOST_WRITTEN or sum(m.size for m in kinds) > MOST_COMPARED:
+    if not 2 < values <= MOST_WRITTEN or sum(m.size for m in kinds) > MOST_COMPARED_ENTRIES:
         return values <= few, False, plain
     # The shape is (colours, blocks, values, degree, width).
     sums = [entries[m].sum(axis=2) for m in kinds]

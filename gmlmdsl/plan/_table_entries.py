@@ -9,9 +9,9 @@ import numpy as np
 
 from ..graph import FactorGraph, FactorGroup
 from ..graph.nodes import Leaves, evaluate, numpy_leaves
+from .limits import ENTRIES_AT_ONCE
 
 Array = np.ndarray
-CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def entry_parameters(graph: FactorGraph, table: FactorTable) -> tuple[Array, Arr
 def _pieces(group: FactorGroup, table: FactorTable, params: Mapping[str, Array]) -> Iterator[tuple[slice, Leaves]]:
     """Yield some tables at a time, with the leaves that evaluate them."""
     codes = dict(enumerate(np.unravel_index(np.arange(table.values), table.sizes))) if table.sizes else {}
-    step = max(1, CHUNK // table.values)
+    step = max(1, ENTRIES_AT_ONCE // table.values)
     for start in range(0, table.count, step):
         rows = slice(start, min(table.count, start + step))
         yield rows, numpy_leaves(group.columns, group.tables, codes, rows, params)

@@ -12,9 +12,9 @@ import numpy as np
 from ..graph import FactorGraph, FactorGroup
 from ._elimination import Elimination
 from ._stages import axes_of, bits_to_axes, places
+from .limits import MOST_COMPARED_ENTRIES
 
 Array = np.ndarray
-MOST_COMPARED = 1 << 24  # Factors are compared only if that takes at most this many numbers.
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ def _content(group: FactorGroup, instances: Array, scopes: Array, radix: Array, 
     """
     varying = [c for c in group.columns if c.shape[0] > 1]
     size = sum(c[:1].size for c in varying) + group.cells.shape[1] + radix.shape[1]
-    if not len(instances) or len(instances) * size > MOST_COMPARED:
+    if not len(instances) or len(instances) * size > MOST_COMPARED_ENTRIES:
         return np.arange(len(instances))
     roles = np.stack([np.where(f, _axis_of(c, scopes), -1) for c, f in zip(group.cells[instances].T, is_free.T, strict=True)], axis=1)
     numbers = [c[instances].reshape(len(instances), -1).astype(float) for c in varying]

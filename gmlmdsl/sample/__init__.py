@@ -30,5 +30,4 @@ from ._run_chains import KernelRun, Pace
 from ._run_kernel import Draws
 from ._sampled_marginals import SampledMarginals, sampled_marginals
 from ._starts import annealed, random_rows, starts
-from ._stored_draws import stored
-from ._stores import codes_in_pieces, verified_store
+from ._stored_draws import codes_in_pieces, stored, verified_store

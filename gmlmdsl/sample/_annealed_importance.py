@@ -228,7 +228,7 @@ def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: in
     Raises:
         GmlmError: E509 if nothing, or too small a share, is possible.
     """
-    rng = generator(seed, limits.BASE)
+    rng = generator(seed, limits.START_STREAM)
     sizes, law = graph.sizes, law_of(graph, params)
     log_total = float(np.log(sizes.astype(float)).sum())
     if log_total <= np.log(BUDGET.states) + 1e-9:

@@ -48,7 +48,7 @@ class Draws:
 @bounded_jit
 def cool(kernel: AbstractKernel, target: Target, keys: jax.Array, state: State, count: jax.Array) -> State:
     """Return the states after `count` steps on p to the power 1/count, 2/count, .., 1."""
-    keys, hot = fold(keys, limits.ANNEALING), target._replace(beta=jnp.ones(state.codes.shape[1], float_type()))
+    keys, hot = fold(keys, limits.ANNEALING_STEP), target._replace(beta=jnp.ones(state.codes.shape[1], float_type()))
     ready = kernel.prepared(hot)
 
     def step(t: Any, carried: PyTree) -> PyTree:

@@ -142,7 +142,7 @@ def _drawn(graph: FactorGraph, chains: int, seed: int, held: tuple[Array, Array]
             raise
         return {}
     state = State(on_device(np.repeat(values[:, None], chains, axis=1), np.int32))
-    drawn = kernel.step(Target(device, known, None), fold(keys_of(seed, np.arange(chains)), limits.START), state)[0]
+    drawn = kernel.step(Target(device, known, None), fold(keys_of(seed, np.arange(chains)), limits.START_STEP), state)[0]
     return dict(enumerate(np.asarray(drawn.codes)[: graph.n_cells].T))
 
 
@@ -245,8 +245,8 @@ def random_rows(graph: FactorGraph, rows: int, seed: int = 0) -> dict[str, np.nd
         bad = ~(np.asarray(compiled.log_potential(graph_arrays(graph), params, jnp.asarray(codes))) > -np.inf)
     if bad.any():
         nothing_held = np.zeros(graph.n_cells, bool), np.zeros(graph.n_cells, np.int32)
-        possible = starts(graph, limits.FEW, seed, None, nothing_held, params).codes
-        codes[:, bad] = possible[:, np.arange(bad.sum()) % limits.FEW]
+        possible = starts(graph, limits.FEW_POSSIBLE, seed, None, nothing_held, params).codes
+        codes[:, bad] = possible[:, np.arange(bad.sum()) % limits.FEW_POSSIBLE]
     latents = {v.name for v in graph.latents}
     return {name: values for name, values in decode(graph, codes, (rows,)).items() if name not in latents}
 

@@ -9,20 +9,20 @@ LANES = 16  # chains in a processor's vector: fewer are padded to a power of two
 # draws even if fewer are requested.
 MOST_AT_ONCE = 1 << 22
 # number to fold into the keys of annealing steps: no step of the chain has that number
-ANNEALING = 2**32 - 1
+ANNEALING_STEP = 2**32 - 1
 
 # Starts of chains.
-START_TRIES = 2000
+START_TRIES = 2000  # random rows of a chain among which a possible start is sought
 MOST_SUMMED = 1e7  # operations of a sum for starts; a larger sum is left to explicit exact draws
 # number to fold into the keys of starts that are drawn: no step of a chain has that number
-START = 2**32 - 2
-FEW = 64  # number of possible rows to find if most random ones are impossible
+START_STEP = 2**32 - 2
+FEW_POSSIBLE = 64  # number of possible rows to find if most random ones are impossible
 
 # Walks to possible configurations.
 # share of moves that are random where every move violates more, by which a walk leaves dead ends
 WALK_NOISE = 0.3
-MOST_MOVES = 200_000
-FEWEST_MOVES = 1000
+MOST_MOVES = 200_000  # moves of one walk
+FEWEST_MOVES = 1000  # moves of one walk, however many evaluations each takes
 MOST_EVALUATIONS = 2e9  # evaluations of instances in one walk
 WALK_AT_ONCE = 1 << 20  # evaluations of instances for one move: of larger scopes, some cells are tried
 
@@ -40,10 +40,10 @@ MOST_REMARKS = 1 << 13  # bytes of a netCDF file that are set aside for the warn
 
 # Annealed importance sampling.
 CANDIDATES = 1 << 16  # number of uniform configurations among which the possible ones are counted
-LEAST_POSSIBLE = 16
+LEAST_POSSIBLE = 16  # possible configurations that are needed among them, if there are more chains
 BYTES_PER_BETA = 24  # a beta is stored as computed, as kept, and on the device
 ANNEALED_AT_ONCE = 1 << 24  # maximum number of entries of one array
-BASE = 2**32 - 1  # stands for the chain in the seed of the starts: no chain has that number
+START_STREAM = 2**32 - 1  # stands for the chain in the seed of the starts: no chain has that number
 # A number of chains, and a share of all chains: below either, intervals of two standard errors
 # cover less than nine times in ten.
 LEAST_EFFECTIVE = (10.0, 0.1)
@@ -57,14 +57,14 @@ DRIFT_ERRORS = 5.0  # a drift of so many of its standard errors is no accident
 LEAST_DRIFT = 0.25  # of the standard error of log Z: less does not matter
 
 # Diagnostics.
-MAX_R_HAT = 1.01
-MIN_ESS_PER_CHAIN = 100
-MIN_DRAWS = 100
-MIN_CHAINS = 4
-MIN_FLIP_RATE = 1e-3
+MAX_R_HAT = 1.01  # largest R-hat without a warning
+MIN_ESS_PER_CHAIN = 100  # effective draws of a chain below which a warning is printed
+MIN_DRAWS = 100  # draws below which there is one warning, and R-hat and ESS have none
+MIN_CHAINS = 4  # chains below which a warning is printed
+MIN_FLIP_RATE = 1e-3  # share of redraws of a block that change it, below which a warning is printed
 # The probability that a chain misses a category with ten expected visits is exp(-10) = 5e-5.
 MIN_EXPECTED_VISITS = 10
 FALSE_ALARM = 0.001  # level of the chi-square test, over all cells together (Bonferroni)
-MOST_SHOWN = 5
+MOST_SHOWN = 5  # cells, values or blocks that a warning lists
 # maximum number of indicator draws held at once, each with several numbers of eight bytes
 DIAGNOSED_AT_ONCE = 1 << 18

@@ -12,8 +12,7 @@ import gmlmdsl as gm
 from gmlmdsl.derive import encode_rows, network_graph
 from gmlmdsl.derive._autoregressive import NetworkPrefixes
 from gmlmdsl.derive._beam_search import BeamRows, BeamSearch, SearchRules
-from gmlmdsl.derive._network import likeliest, over_chains, reducible
-from gmlmdsl.derive._undefined import has_no_distribution
+from gmlmdsl.derive._network import has_no_distribution, likeliest, over_chains, reducible
 
 
 @pytest.mark.parametrize("shape", [(7,), (1, 7), (1, 1, 7), (1, 4, 7), (2, 7), (3, 4, 7)])

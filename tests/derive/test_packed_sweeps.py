@@ -16,7 +16,7 @@ from gmlmdsl import derive
 from gmlmdsl.derive import _packed_sweep, _samplers
 from gmlmdsl.derive._arrays import on_device
 from gmlmdsl.derive._packed_sweep import LANES, PackedSweepKernel, below_behind, lane_sums
-from gmlmdsl.plan import BITS
+from gmlmdsl.plan.limits import BITS
 
 pytestmark = pytest.mark.usefixtures("float32")  # in double precision nothing is packed
 EACH = [TWO, SIGNS]

@@ -14,12 +14,13 @@ from thinned import thinned
 
 from gmlmdsl.data import picked
 from gmlmdsl.derive import _picks
-from gmlmdsl.derive._picks import FEW, LISTED, MOST_MASKED, levels_of
+from gmlmdsl.derive._picks import levels_of
 from gmlmdsl.derive._random import Words, words
+from gmlmdsl.derive.limits import MOST_MASKED, MOST_SPLIT_THRICE, MOST_SPLIT_TWICE
 
 LEAST = 1e-30
 PRECISIONS = [pytest.param(False, 1e-5, id="float32"), pytest.param(True, 1e-12, id="float64")]
-COUNTS = (2, 3, 4, 5, 6, 8, FEW, FEW + 1, 21, LISTED, LISTED + 1, MOST_MASKED + 1)
+COUNTS = (2, 3, 4, 5, 6, 8, MOST_SPLIT_TWICE, MOST_SPLIT_TWICE + 1, 21, MOST_SPLIT_THRICE, MOST_SPLIT_THRICE + 1, MOST_MASKED + 1)
 
 
 def scores_of(count: int, seed: int) -> np.ndarray:

@@ -214,7 +214,7 @@ def test_tables_draw_what_trees_draw(name: str, sampler: str, beside: int, monke
 @pytest.mark.parametrize("name", thinned(FORMED, 4, 3))
 def test_forms_at_parameters_draw_what_trees_draw(name: str, monkeypatch: pytest.MonkeyPatch):
     """In float64: products of weights with few comparisons, and sums at another beta with a cell held; colours made apart, as large ones are."""
-    monkeypatch.setattr(_tabled_sweep, "SHARED", 1)
+    monkeypatch.setattr(_tabled_sweep, "LEAST_SHARED", 1)
     model = gm.parse(FORMED[name]).model()
     graph, layouts = model.graph, layout_of(model, "sweep")
     with jax.enable_x64(True):
@@ -242,7 +242,7 @@ def test_cells_planned_some_at_a_time_are_drawn_alike(monkeypatch: pytest.Monkey
     codes = jnp.asarray(np.random.default_rng(0).integers(0, 3, (9, CHAINS)), jnp.int32)
     drawn = []
     for at_once in (100, 2):
-        monkeypatch.setattr(_sweep_layout, "MOST_AT_ONCE", at_once)
+        monkeypatch.setattr(_sweep_layout, "MOST_PLANNED_CELLS", at_once)
         kernel = _samplers._sweep(model.graph, layout_of(gm.parse(text).model(), "sweep")[0])
         assert isinstance(kernel, _tabled_sweep.TabledSweepKernel)
         drawn.append(np.asarray(step(kernel, target, keys, kernel.init(codes))[0].codes))

@@ -168,10 +168,10 @@ def test_two_orders_are_compared_and_few_levels_are_worth_some_work(monkeypatch:
     plan = plan_elimination(graph)
     assert [s for s, _ in found] == [True, False]
     assert plan.flops == found[0][1]
-    monkeypatch.setattr(_elimination, "WORTH", 0.0)
+    monkeypatch.setattr(_elimination, "WORTH_FEWER_LEVELS", 0.0)
     assert plan_elimination(graph).flops == found[1][1]
     found.clear()
-    monkeypatch.setattr(_elimination, "MOST_COMPARED", 10)
+    monkeypatch.setattr(_elimination, "MOST_COMPARED_CELLS", 10)
     plan_elimination(graph)
     assert len(found) == 1
 
@@ -272,7 +272,7 @@ def test_one_cell_summed_at_a_time_is_log_potential(of: Case):
 
 def test_a_star_lists_its_many_messages(monkeypatch: pytest.MonkeyPatch):
     """More children than are listed side by side: messages are added by the column that takes them."""
-    monkeypatch.setattr(_elimination, "MOST_ENTRIES", 0.0)
+    monkeypatch.setattr(_elimination, "MOST_LOOP_ENTRIES", 0.0)
     plan = plan_of(STAR)
     assert any(f.to is not None for s in plan.stages for f in s.feeds)
     few = plan_of(CHAIN)
@@ -296,18 +296,18 @@ def test_cells_of_one_value_are_left_out():
 RUN = [STAR, CYCLE, MIXED_SIZES]
 WAYS = {
     "a stage each": {"FEW_LEVELS": 1000, "LITTLE_WASTE": 0.0},
-    "one loop": {"FEW_LEVELS": 0, "SMALL": 1 << 30},
-    "listed messages": {"FEW_LEVELS": 0, "SMALL": 1 << 30, "MOST_CHILDREN": 0},
-    "tables of one shape": {"FEW_LEVELS": 0, "SMALL": 0, "WASTE": 1.0},
-    "large levels alone": {"FEW_LEVELS": 0, "SMALL": 1 << 30, "LARGE": 10},
-    "large levels together": {"FEW_LEVELS": 0, "SMALL": 1 << 30, "LARGE": 10, "MOST_ALONE": 0},
+    "one loop": {"FEW_LEVELS": 0, "SMALL_LEVEL": 1 << 30},
+    "listed messages": {"FEW_LEVELS": 0, "SMALL_LEVEL": 1 << 30, "MOST_CHILDREN": 0},
+    "tables of one shape": {"FEW_LEVELS": 0, "SMALL_LEVEL": 0, "MOST_LEVEL_WASTE": 1.0},
+    "large levels alone": {"FEW_LEVELS": 0, "SMALL_LEVEL": 1 << 30, "LARGE_LEVEL": 10},
+    "large levels together": {"FEW_LEVELS": 0, "SMALL_LEVEL": 1 << 30, "LARGE_LEVEL": 10, "MOST_ALONE": 0},
 }
 
 
 @pytest.mark.parametrize("way", thinned(WAYS, 8))
 @pytest.mark.parametrize("of", thinned(RUN, 3), ids=str)
 def test_stages_of_any_shape_say_the_same(of: Case, way: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(_elimination, "MOST_ENTRIES", 0.0)  # never the one loop of `test_loop.py`
+    monkeypatch.setattr(_elimination, "MOST_LOOP_ENTRIES", 0.0)  # never the one loop of `test_loop.py`
     for name, value in WAYS[way].items():
         monkeypatch.setattr(_stages, name, value)
     graph, params = of.model.graph, of.params

@@ -81,7 +81,7 @@ def test_joint_distributions_of_some_cells(
     clamp: dict[str, Any] | None, codes: dict[int, int], cheap: bool, monkeypatch: pytest.MonkeyPatch
 ):
     if not cheap:
-        monkeypatch.setattr(limits, "CHEAP", 0)
+        monkeypatch.setattr(limits, "CHEAP_ENTRIES", 0)
     states = np.array(list(itertools.product(range(2), range(2), range(3), range(3), range(3))))
     a, b, x = states[:, 0], states[:, 1], states[:, 2:]
     z, over = np.array([0.2, -1.0]), [("a", "b"), ("a", ("x", 0), ("x", 2)), (("x", 1), "a"), ("b",)]

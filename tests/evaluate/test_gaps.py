@@ -125,7 +125,7 @@ def test_log_p_of_observed_cells(mixed: gm.BoundProgram, oracle: Oracle, codes: 
 
 
 def missing_log_p(graph, params: dict, codes: np.ndarray) -> np.ndarray:
-    from gmlmdsl.evaluate._completions import log_completions
+    from gmlmdsl.evaluate._missing import log_completions
 
     return np.asarray(log_completions(graph, graph_arrays(graph), {k: jnp.asarray(v) for k, v in params.items()}, codes.T))
 

@@ -10,8 +10,7 @@ from benchmarks import modes
 
 import gmlmdsl as gm
 from gmlmdsl.evaluate._clamped_tables import clamped_tables
-from gmlmdsl.evaluate._message_passing import Flooding, log_sum, maximum, passed
-from gmlmdsl.evaluate._path_sweeps import each_slot
+from gmlmdsl.evaluate._message_passing import Flooding, each_slot, log_sum, maximum, passed
 from gmlmdsl.plan import with_partial_sums
 
 pytestmark = [pytest.mark.usefixtures("float64")]

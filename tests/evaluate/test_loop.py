@@ -122,7 +122,7 @@ def test_stages_and_the_loop_agree_given_covariates(name: str, monkeypatch: pyte
     lowered = of.model._bound(rows)
     device, params = of.model._device(lowered), of.model._params(of.params, lowered)
     looped = exact.marginals(exact.Contractions(of.model.graph), device, params, None, rows)
-    monkeypatch.setattr(_elimination, "MOST_ENTRIES", 0.0)
+    monkeypatch.setattr(_elimination, "MOST_LOOP_ENTRIES", 0.0)
     staged = exact.marginals(exact.Contractions(of.model.graph), device, params, None, rows)
     for variable, table in looped.items():
         np.testing.assert_allclose(staged[variable], table, **EXACT)
@@ -235,7 +235,7 @@ model m {
     places = len(loop.component) + loop.messages
     assert places < _elimination.MOST_PADDED * plan.flops
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_loop, "MOST_PLACES", places - 1)
+        patch.setattr(_loop, "MOST_LOOP_PLACES", places - 1)
         with pytest.raises(AssertionError, match="takes no loop"):
             plan_loop(plan, tables, uses[0])
     value = model.log_partition({"J": 0.4})

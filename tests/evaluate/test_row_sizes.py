@@ -14,7 +14,8 @@ from thinned import thinned
 import gmlmdsl as gm
 from gmlmdsl.data import random_key
 from gmlmdsl.evaluate import _named_conditionals, _row_sizes, draw_masks, over_rows
-from gmlmdsl.evaluate._row_sizes import LARGE, MOST_EVALUATED, SIZES, size_of
+from gmlmdsl.evaluate._row_sizes import size_of
+from gmlmdsl.evaluate.limits import CALL_SIZES, LARGE_CALL, MOST_EVALUATED
 
 TEXT = """
 model m {
@@ -34,13 +35,13 @@ mask some = bernoulli(x, rate = 0.4)
 @pytest.fixture(autouse=True)
 def small_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls of at most eight rows: several pieces of few rows."""
-    monkeypatch.setattr(_row_sizes, "SIZES", (1, 8))
+    monkeypatch.setattr(_row_sizes, "CALL_SIZES", (1, 8))
 
 
 def test_sizes_are_few_and_a_costly_row_makes_them_smaller(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(_row_sizes, "SIZES", SIZES)
-    assert {size_of(n, 1.0) for n in range(1, 3000)} == set(SIZES)
-    assert size_of(LARGE + 1, 1.0) == LARGE
+    monkeypatch.setattr(_row_sizes, "CALL_SIZES", CALL_SIZES)
+    assert {size_of(n, 1.0) for n in range(1, 3000)} == set(CALL_SIZES)
+    assert size_of(LARGE_CALL + 1, 1.0) == LARGE_CALL
     for cost in (1.0, 3.0, 1e4, 3e6, 1e12):
         for rows in (1, 50, 5000):
             size = size_of(rows, cost)

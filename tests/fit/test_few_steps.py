@@ -13,16 +13,7 @@ import pytest
 
 import gmlmdsl as gm
 from gmlmdsl.data import encode
-from gmlmdsl.evaluate import (
-    Objective,
-    _metric,
-    _row_sizes,
-    distinct_rows,
-    metrics,
-    one_mask_moments,
-    second_order,
-    unflatten,
-)
+from gmlmdsl.evaluate import Objective, _metric, _row_sizes, distinct_rows, metrics, one_mask_moments, second_order, unflatten
 from gmlmdsl.fit import _fit as fitting
 from gmlmdsl.fit import _minimise, _prepare
 from gmlmdsl.fit._inference import curvature, prior_curvature
@@ -127,8 +118,8 @@ def metric_of(o: Objective, v: Any) -> tuple[np.ndarray, np.ndarray]:
 def rare(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small cases have a metric whatever their frequencies, and it is as near as it can be."""
     monkeypatch.setattr(_metric, "_has_rare_values", lambda objective: True)
-    monkeypatch.setattr(_metric, "BESIDE", 0.0)
-    monkeypatch.setattr(_metric, "UNEVEN", 99.0)
+    monkeypatch.setattr(_metric, "ADDED_CURVATURE", 0.0)
+    monkeypatch.setattr(_metric, "MOST_UNEVEN", 99.0)
 
 
 @pytest.mark.slow  # dear to compile; its diagonal is compared below

@@ -222,7 +222,7 @@ def test_an_index_of_a_sum_hides_nothing_around_it() -> None:
 
 def test_weights_that_do_not_vary_stand_for_every_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks are tried some at a time; what does not vary over them comes once a time."""
-    monkeypatch.setattr("gmlmdsl.graph._weights.CHUNK", 4)
+    monkeypatch.setattr("gmlmdsl.graph._weights.TRIED_AT_ONCE", 4)
     text = "model m { var x[i in range(5)] : bit } mask a given x { choose {x[i]} for i in range(5) weight 1 + x[i] }"
     program = gm.parse(text)
     mask = lower_mask(program.model().lowered, program.checked.masks["a"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gmlmdsl.plan._symmetries import colours_of, groups_of
+from gmlmdsl.plan._clusters import colours_of, groups_of
 
 
 def sets(groups: list[np.ndarray]) -> list[set[tuple[int, ...]]]:

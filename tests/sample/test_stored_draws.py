@@ -21,7 +21,7 @@ import xarray as xr
 
 import gmlmdsl as gm
 from gmlmdsl.files import SavedStates, _saved_states, alone
-from gmlmdsl.sample import _arviz, _stored_draws, _stores, limits
+from gmlmdsl.sample import _arviz, _stored_draws, limits
 from gmlmdsl.sample._run_chains import Piece
 
 TEXT = """
@@ -388,7 +388,7 @@ def test_long_warnings_are_cut(model, tmp_path, monkeypatch):
 @pytest.mark.parametrize("most", [1, 2, 5, 7, 12, 100])
 def test_pieces_are_successive_cells(shape: tuple[int, ...], most: int):
     numbers = np.arange(np.prod(shape, dtype=int)).reshape(shape)
-    pieces = [numbers[piece].ravel() for piece in _stores.cell_pieces(shape, most)]
+    pieces = [numbers[piece].ravel() for piece in _stored_draws.cell_pieces(shape, most)]
     assert max(map(len, pieces)) <= most
     np.testing.assert_array_equal(np.concatenate(pieces), numbers.ravel())
 
@@ -420,7 +420,7 @@ def test_a_full_disk_is_an_error_that_says_how_to_go_on(model, tmp_path, monkeyp
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(_stores.NetCDFStore, "settle", full)
+        patch.setattr(_stored_draws.NetCDFStore, "settle", full)
         with pytest.raises(gm.GmlmError, match=r"No space left[\s\S]*make the same call to go on"):
             drawn(model, store=tmp_path / "draws.nc")
     assert_equal(drawn(model, store=tmp_path / "draws.nc"), drawn(model))
