@@ -16,6 +16,7 @@ from . import _fit_options as o
 from ._check_files import check_files
 from ._console import show_error, stdin_text, stop
 from ._processes import Coordinator, Processes, Rank, several
+from .limits import MOST_SEED
 
 
 class Commands(TyperGroup):
@@ -89,7 +90,6 @@ DrawnBy = Annotated[
         rich_help_panel=o.PROGRAM,
     ),
 ]
-MOST_SEED = (1 << 64) - 1  # `data/_keys.py` defines the same limit, but loads JAX.
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=MOST_SEED, help="Everything random follows from it.")]
 Rows = Annotated[
     int, typer.Option("--rows", metavar="N", min=0, help="The most rows of the table that are shown; 0: all.", rich_help_panel=o.OUTPUT)

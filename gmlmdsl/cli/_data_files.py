@@ -11,9 +11,22 @@ import numpy as np
 
 from .._diagnostics import fail, listed
 from .._types import InputLike, Missing, Rows
-from ..data import columns_of_cells, is_cell, is_digits, is_number, is_row_of_letters, plain
+from ..data import columns_of_cells, is_cell, is_number, is_row_of_letters, plain
 from ..program import Program, ir
-from ..read import AMINO_ACIDS, AbstractRows, Table, choose, ending_of, is_packed, parse_table, read_alignment, read_arrays, table_of
+from ..read import (
+    AMINO_ACIDS,
+    AbstractRows,
+    Table,
+    choose,
+    ending_of,
+    is_digits,
+    is_packed,
+    parse_table,
+    read_alignment,
+    read_arrays,
+    table_of,
+)
+from .limits import MOST_COUNTED_COLUMNS
 
 if TYPE_CHECKING:
     from ..graph import FactorGraph
@@ -21,7 +34,6 @@ if TYPE_CHECKING:
 Array = np.ndarray
 ARRAYS = (".npy", ".npz")
 ALIGNMENTS = (".a2m", ".a3m", ".afa", ".fa", ".fas", ".fasta", ".sto", ".stk", ".stockholm")
-MOST_COUNTS = 20  # The most columns whose missing cells are counted on the screen.
 
 
 @dataclass(frozen=True)
@@ -268,7 +280,7 @@ def missing_words(x: Rows) -> str:
     counts = x.missing_counts
     total, cells = sum(counts.values()), len(x) * len(counts)
     some = sorted(((n, c) for c, n in counts.items() if n), key=lambda pair: -pair[0])
-    shown = ", ".join(f"{c} {n}" for n, c in some[:MOST_COUNTS]) + (
-        f", and {len(some) - MOST_COUNTS} more columns" * (len(some) > MOST_COUNTS)
+    shown = ", ".join(f"{c} {n}" for n, c in some[:MOST_COUNTED_COLUMNS]) + (
+        f", and {len(some) - MOST_COUNTED_COLUMNS} more columns" * (len(some) > MOST_COUNTED_COLUMNS)
     )
     return f"{total} of {cells} cells are missing" + (f": {shown}" if shown else "")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._types import InputLike, Label
 from ..program import Program, ir
+from ..read import is_digits
 from ._console import note
 from ._data_files import DataFile, Reading, missing_words, read_data
 from ._program_arguments import bind_program, read_weights
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from .._compile import BoundProgram
     from ..model import Model
-
-MOST_DIGITS = 18  # A number of so many digits fits in 64 bits.
 
 
 def program_and_data(
@@ -114,7 +113,7 @@ def coords_of(program: Program, model: str, names: Sequence[str]) -> dict[str, l
     owner = over.name if isinstance(over, ir.SetOf) and over.name in program.index_sets else axis.name
     if owner not in program.index_sets and not (axis.kind == "graph" and axis.part == "nodes"):
         return None
-    numbers = all(n.isascii() and n.isdigit() and len(n) <= MOST_DIGITS and str(int(n)) == n for n in names)
+    numbers = all(is_digits(n) and str(int(n)) == n for n in names)
     return {owner: [int(n) if numbers else n for n in names]}
 
 

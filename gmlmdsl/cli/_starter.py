@@ -19,12 +19,12 @@ from ..files import made_folder, write_whole
 from ._examples import examples
 from ._model_source import ModelSource, checked_program, pick
 from ._program_arguments import bind_program
+from .limits import STARTER_ROWS
 
 if TYPE_CHECKING:
     from ..graph import FactorGraph
 
 QUESTIONS = ("budget", "schools", "roads", "parks", "taxes")
-ROWS = 200
 STEPS = """gmlm check {name}.gmlm
 gmlm info {name}.gmlm --input n=5
 gmlm fit {name}.gmlm data.csv --mask pairs --out {name}.fit
@@ -78,7 +78,7 @@ def run_new(folder: Path) -> None:
 def _answers() -> list[list[str]]:
     """Return invented answers: members of two opinions, each of whom deviates at random."""
     rng = random.Random(0)
-    sides = [rng.random() < 0.5 for _ in range(ROWS)]
+    sides = [rng.random() < 0.5 for _ in range(STARTER_ROWS)]
     pattern = (True, True, False, True, False)
     return [["y" if (side == agrees) != (rng.random() < 0.25) else "n" for agrees in pattern] for side in sides]
 

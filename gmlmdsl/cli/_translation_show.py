@@ -18,14 +18,11 @@ from .._progress import bar, shows_progress
 from ._console import note, print_table, stdin_bytes, warn
 from ._model_source import checked_program, pick
 from ._show import verify_writable
+from .limits import COVERED_PAIRS, WIDTH_STEP
 
 if TYPE_CHECKING:
     from ..translation import Recipe, Texts, Translator
     from ._serve import Limits
-
-
-COVERED = 2000  # pairs of which the share on shortlists is computed
-WIDTHS = 8  # Rows of up to 32 subword tokens are padded to a multiple of this number, longer ones more.
 
 
 @dataclass(frozen=True)
@@ -208,7 +205,7 @@ def run_shortlist(bundle: Path, texts: Texts, likely: int) -> None:
     vocabulary = found.load_vocabulary()
     made = Shortlist.learn(pairs, vocabulary, likely)
     write_bundle(bundle, replace(found, shortlist=made.to_bytes()))
-    share = made.covered(pairs[:COVERED], vocabulary)
+    share = made.covered(pairs[:COVERED_PAIRS], vocabulary)
     print(f"saved {bundle}; {100 * share:.1f} % of the target pieces are on the shortlists of their lines")
 
 
@@ -280,7 +277,7 @@ def run_serve(bundle: Path, how: dict[str, Any], warm_up: Path | None, limits: L
         limits: the limits of the server.
         address: the host and the port.
     """
-    from ..decode import SIZES
+    from ..decode.limits import BATCH_SIZES
     from ..translation import load_translator, read_lines
     from ._serve import run_service
 
@@ -288,9 +285,9 @@ def run_serve(bundle: Path, how: dict[str, Any], warm_up: Path | None, limits: L
     sampler = translator.sampler_named()
     translator.decoder(sampler)
     lines = [] if warm_up is None else read_lines(warm_up)
-    widths = {-(-len(pieces) // WIDTHS): line for line, pieces in zip(lines, translator.vocabulary.encode(lines), strict=True)}
+    widths = {-(-len(pieces) // WIDTH_STEP): line for line, pieces in zip(lines, translator.vocabulary.encode(lines), strict=True)}
     for line in widths.values():
-        for size in SIZES:
+        for size in BATCH_SIZES:
             translator.translate([line] * size, cut=True)
     run_service(translator, limits, address, lambda url: print(f"serving {translator.model.name}, sampler {sampler}, at {url}", flush=True))
 

@@ -19,6 +19,7 @@ from .._types import ArrayLike
 from ..data import generator, verified_seed
 from ..evaluate import verified_quantile
 from ._stutter import stutters
+from .limits import RESAMPLES_AT_ONCE, SUM_TOLERANCE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 Array = np.ndarray
 Name = tuple[str, str]
 OVER_HEADS = {"min": np.min, "mean": np.mean, "max": np.max}
-SUM_TOLERANCE = 0.02  # tolerance of a distribution's sum, in half precision
-BATCH = 256  # number of resamples at once
 
 
 def attention_dependency(
@@ -198,8 +197,8 @@ def _intervals(values: Array, counts: Array, replications: int, probability: flo
     bootstrap).
     """
     n, rng, drawn = len(counts), generator(seed), []
-    for start in range(0, replications, BATCH):
-        times = rng.multinomial(n, np.full(n, 1 / n), size=min(BATCH, replications - start)).astype(float)
+    for start in range(0, replications, RESAMPLES_AT_ONCE):
+        times = rng.multinomial(n, np.full(n, 1 / n), size=min(RESAMPLES_AT_ONCE, replications - start)).astype(float)
         with np.errstate(invalid="ignore"):
             means = np.einsum("bn,njk->bjk", times, values) / (times @ counts)[:, None]
         drawn.append(np.concatenate([means, means[..., :1] - means[..., 1:]], axis=-1))

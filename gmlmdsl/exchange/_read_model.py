@@ -24,7 +24,7 @@ from ._quadratic import program_of_quadratic
 from ._scan import read_source
 from ._uai import ScopedFactor, TableModel, read_evidence, read_uai
 from ._xmlbif import read_xmlbif
-from .limits import MOST_POTTS_CHARACTERS
+from .limits import LONGEST_START, MOST_POTTS_CHARACTERS
 
 FIRST = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|;)*", re.DOTALL)
 FORMATS = "BIF begins with `network`, XMLBIF with `<`, UAI with `MARKOV` or `BAYES`"
@@ -34,7 +34,6 @@ Array = np.ndarray
 FORMATS += ", JSON of dimod with `{`, COO with `# vartype=SPIN`, and text of adabmDCA with `J` or `h`"
 PLMC, ADABM = "plmc", "adabm"
 PLMC_ENDING = ".model"
-LONGEST_START = 256  # bytes that are read to see the format
 READERS = {"bif": read_bif, "xmlbif": read_xmlbif}
 QUADRATIC = {"bqm": read_bqm, "coo": read_coo}
 WORDS = {"<": "xmlbif", "MARKOV": "uai", "BAYES": "uai", "{": "bqm", "#": "coo"}

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from ._lines import broken_formula, wrapped
 from ._notation import Notation
-
-WIDTH = 100
+from .limits import WIDTH
 
 
 @dataclass(frozen=True)

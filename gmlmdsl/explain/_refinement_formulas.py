@@ -15,6 +15,7 @@ from ._formulas import ModelFormulas
 from ._guided_formulas import add_guided
 from ._network_formulas import stated_options
 from ._notation import Notation
+from .limits import MOST_COUNTS
 
 if TYPE_CHECKING:
     from ..graph import Lowered
@@ -24,7 +25,6 @@ CONFIDENCE = {
     "margin": "the lead of the likeliest value over the next",
     "entropy": "1 − entropy / log q of its distribution",
 }
-MOST_COUNTS = 16
 SETTLE = {"random": "any {n}, drawn anew in each pass", "left_to_right": "the {n} on the right", "confidence": "the {n} least confident"}
 
 

@@ -6,7 +6,7 @@ completely or not at all. Never: models, NumPy.
 
 from __future__ import annotations
 
-from ._archive import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, kinds_of_damage, opened, pack, read_json, unpack, verify_count
+from ._archive import MANIFEST, TAIL, ArchiveKind, kinds_of_damage, opened, pack, read_json, unpack, verify_count
 from ._cache import CACHE, CacheEntries, cache_folder
 from ._lock import alone
 from ._pretrained_folder import BESIDE, WEIGHTS, PretrainedFolder, read_pretrained, read_vocabulary, unusable

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .._diagnostics import GmlmError, fail
+from .limits import LOCK_TRIES, MOST_LOCK_BYTES
 
 LOCK = ".lock"
-MOST_SAID = 1000  # At most this many bytes of a lock file are read.
-TRIES = 10  # A try fails if an ending run removes the file that this run has just opened.
 
 
 @contextlib.contextmanager
@@ -47,7 +46,7 @@ def _taken(folder: Path) -> int | None:
         import fcntl
     except ImportError:  # Some systems lack this module.
         return None
-    for _ in range(TRIES):
+    for _ in range(LOCK_TRIES):
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -67,7 +66,7 @@ def _held(handle: int, folder: Path) -> GmlmError:
     """Return the error for a folder that another run holds, with the content of its lock file."""
     said, pid = "", 0
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
-        found = json.loads(os.pread(handle, MOST_SAID, 0).decode())
+        found = json.loads(os.pread(handle, MOST_LOCK_BYTES, 0).decode())
         pid = int(found["pid"])
         said = f": process {pid}, since {found['since']!s:.40}"
     stop = f"stop it, `kill {pid}`" if said else "stop it"

@@ -18,18 +18,17 @@ from types import FrameType
 
 from .._diagnostics import GmlmError, GmlmWarning, fail, tell
 from .._types import JsonObject
-from ._archive import MANIFEST, MOST, ArchiveKind, opened, pack, unpack
+from ._archive import MANIFEST, ArchiveKind, opened, pack, unpack
 from ._whole_files import write_whole
+from .limits import KEPT_STATES, MOST_ARCHIVE_BYTES, SAVED_EVERY
 
-SAVED_EVERY = 30.0  # The number of seconds between two states.
-KEPT = 2  # The number of latest states that stay on disk.
 NAMED = re.compile(r"([0-9]{1,18})\.state")
 STATE = "state"
 KIND = ArchiveKind(
     name="state of a run",
     format=1,
     before=(),
-    limit=lambda name: {MANIFEST: 1 << 26, STATE: MOST}.get(name),
+    limit=lambda name: {MANIFEST: 1 << 26, STATE: MOST_ARCHIVE_BYTES}.get(name),
     needed=(STATE,),
     entries=("run", "notes"),
     code="E753",
@@ -72,7 +71,7 @@ class SavedStates:
         """
         write_whole(self._place(step), pack(KIND, {"run": self.identity, "notes": notes}, {STATE: state}))
         self.saved = time.monotonic()
-        for old in self.steps()[:-KEPT]:
+        for old in self.steps()[:-KEPT_STATES]:
             self._place(old).unlink(missing_ok=True)
 
     def latest(self) -> tuple[int, bytes, JsonObject] | None:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from .._diagnostics import fail
-
-MOST_LINE = 1 << 24  # A line has at most this many bytes.
+from .limits import MOST_LINE
 
 
 def opened_text(path: Path) -> IO[bytes]:

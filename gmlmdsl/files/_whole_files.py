@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .._diagnostics import GmlmError, did_you_mean, fail
+from .limits import A_MOMENT, LONG_AGO, LONGEST_PREFIX, MOST_BESIDE
 
 KINDS = {
     stat.S_IFDIR: "a directory",
@@ -23,18 +24,9 @@ KINDS = {
 }
 # The caller opened files with these paths for us: `cmd | gmlm .. /dev/stdin`, `gmlm .. <(cmd)`.
 OPEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-MOST_BESIDE = 1000  # A similar name is searched among at most this many files of a folder.
-# The name of an unfinished file has at most this many letters of the final name.
-LONGEST_PREFIX = 40
 # The name of an unfinished file ends so. The machine, the number of the writing process, and a
 # random number precede it.
 UNFINISHED = ".part"
-A_MOMENT, LONG_AGO = (
-    60.0,
-    7 * 86400.0,
-    # Both are in seconds. The first is far longer than the time between the creation of a file and
-    # its lock, the second far longer than any write.
-)
 
 
 def why_unreadable(path: str | Path, piped: bool = True) -> str | None:

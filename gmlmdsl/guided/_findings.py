@@ -15,9 +15,9 @@ from ._methods import Backtracking, BlockBest, Rejection, TokenwiseByValue, Toke
 from ._oracle import is_host
 from ._run import Game, Rules
 from ._walk import Walk
+from .limits import MOST_NAMED_PROMPTS
 
 Array = np.ndarray
-MOST_NAMED = 5
 
 
 def findings(game: Game, named: Named, prompts: Array, found: Found, prompted: bool) -> list[str]:
@@ -60,7 +60,7 @@ def impossible_prompts(failed: Array, prompted: bool) -> list[str]:
         return []
     if not prompted:
         return ["No string has a probability: the rows hold none. Look at what the model requires: `gmlm check`."]
-    names = [f"prompt[{k}]" for k in np.flatnonzero(failed)[:MOST_NAMED].tolist()]
+    names = [f"prompt[{k}]" for k in np.flatnonzero(failed)[:MOST_NAMED_PROMPTS].tolist()]
     more = f" and {int(failed.sum()) - len(names):,} more of {len(failed):,}" if failed.sum() > len(names) else ""
     return [f"No string that begins with {', '.join(names)}{more} has a probability: their rows hold no string."]
 
@@ -95,7 +95,7 @@ def _never(named: Named, hopeless: Array, prompted: bool, failed: Array) -> str:
     judge, count = f"{named.judge.kind} `{named.judge.name}`", int(hopeless.sum())
     if not prompted:
         return f"No string can be valid: {judge} is 0 of the empty prefix, so of every string. Look at what it asks for: `gmlm check`."
-    names = [f"prompt[{k}]" for k in np.flatnonzero(hopeless)[:MOST_NAMED].tolist()]
+    names = [f"prompt[{k}]" for k in np.flatnonzero(hopeless)[:MOST_NAMED_PROMPTS].tolist()]
     more = f" and {count - len(names):,} more of {len(hopeless):,}" if count > len(names) else ""
     lost = "their draws failed" if failed[:, hopeless].all() else "no string of theirs is valid"
     return f"No string that begins with {', '.join(names)}{more} can be valid: {judge} is 0 there; {lost}. Cut what is wrong in them."

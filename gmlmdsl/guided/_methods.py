@@ -11,14 +11,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..derive import Words, exponential, finite, float_type, pick_token
 from ._run import AbstractMethod, Law, Rules, Run, drawn, likeliest
+from .limits import MOST_REFUSED, TIE
 
 NONE = -1  # This number stands for no symbol, and for no limit.
-# Log values whose difference is below this tolerance are equal, since rounding errors are as large.
-# The tolerance is relative for values above 1.
-TIE = 1e-5
-# The most symbols that are counted at one position. Single precision represents all integers up to
-# this number.
-MOST_REFUSED = 1 << 24
 Rows = Int[Array, " rows"]
 
 

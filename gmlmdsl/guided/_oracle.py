@@ -16,13 +16,13 @@ from .._types import AnyArray
 from ..graph import Lowered, NetworkForm
 from ..plan import plan_instead, plan_prefixes
 from ._host import numbers
+from .limits import MOST_OFF
 
 if TYPE_CHECKING:
     import jax
     from jaxtyping import PyTree
 
 Array = np.ndarray
-MOST_OFF = 1e-4  # The tolerance of the sum of a row's probabilities.
 OF_LAWS = "`next_log_probs` returns logarithms of probabilities, one row for each prefix"
 
 

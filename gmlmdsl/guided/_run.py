@@ -16,12 +16,12 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from ..derive import Words, float_type, levels_of, narrow, pick_token, words_apart
 from ._judges import AbstractJudge, View
+from .limits import MOST_TURNS
 
 if TYPE_CHECKING:
     import numpy as np
 
 Law = Float[Array, "rows values"]
-MOST_TURNS = 1 << 22  # The most iterations of a row.
 
 
 class Rules(eqx.Module):

@@ -17,12 +17,12 @@ from ._judges import AbstractJudge, View
 from ._loop import Named, verify_values
 from ._oracle import is_host, refuse_given
 from ._run import Rules
+from .limits import PREFIXES_AT_ONCE
 
 if TYPE_CHECKING:
     from ._oracle import Oracle
 
 Array = np.ndarray
-AT_ONCE = 1024  # The number of prefixes that are evaluated at once.
 
 
 def prefix_values(
@@ -57,7 +57,7 @@ def prefix_values(
     last = None if end is None else int(encode_prompts(model.graph, [[end]]).codes[0, 0])
     rules = Rules(setting.string.size, len(setting.string.labels), last)
     made, codes = setting.judge(judge, last), encode_prompts(model.graph, prefixes, "prefixes").codes
-    found = [_some(made, setting.made_oracle, rules, codes[k : k + AT_ONCE]) for k in range(0, len(codes), AT_ONCE)]
+    found = [_some(made, setting.made_oracle, rules, codes[k : k + PREFIXES_AT_ONCE]) for k in range(0, len(codes), PREFIXES_AT_ONCE)]
     values = np.concatenate(found)
     verify_values(values, np.ones(len(values), bool), codes, Named(judge, judge, rules))
     return np.exp(values)

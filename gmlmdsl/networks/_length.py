@@ -12,8 +12,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ._encoding import Encoding
 from ._layers import normal, wide
 from ._network import AbstractLengthHead
-
-LEAST_FERTILITY, MOST_FERTILITY = -3, 2
+from .limits import LEAST_FERTILITY, MOST_FERTILITY
 
 
 class LengthClassifier(AbstractLengthHead):

@@ -28,6 +28,7 @@ from ._likelihood import Likelihood, is_likelihood, is_whole, likelihood_of_rows
 from ._numpyro_model import NumpyroModel, calibrated, to_numpyro, verify_choice
 from ._sites import at_coordinates, coordinates, jacobian
 from ._strides import STRIDE, in_strides
+from .limits import ADAPTED_STEPS, LEAST_DEVIATION, MOST_DRAWS, MOST_OPERATIONS, SCALED_STEPS, STARTS, WIDEST
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -36,20 +37,6 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-# typical number of gradients of a draw, for a nearly normal posterior scaled by its curvature
-STEPS = 8
-MOST_OPERATIONS = 1e12
-# number of draws: more are not representable as a float, and far above any limit
-UNCOUNTED = 10**200
-# share of the largest standard deviation below which the curvature does not count as positive
-FEWEST = 1e-9
-# standard deviation of a coordinate of a bounded parameter, above which the estimate is at the edge: the
-# logarithm of a positive parameter then varies by more than e^3
-WIDEST = 3.0
-# number of random starts of a chain, of which the first with a finite density is taken
-STARTS = 32
-# typical number of gradients of a draw where the warm-up adapts the scale
-ADAPTED_STEPS = 64
 
 
 @dataclass(frozen=True)
@@ -237,9 +224,9 @@ def _verify_cost(likelihood: Likelihood, how: Chains, steps: int) -> None:
     Raises:
         GmlmError: E601 with the figure.
     """
-    objective, total = likelihood.objective, min(how.chains * (how.draws + how.warmup), UNCOUNTED)
+    objective, total = likelihood.objective, min(how.chains * (how.draws + how.warmup), MOST_DRAWS)
     operations = steps * total * likelihood.cost
-    memory = 8.0 * min(how.chains * how.draws, UNCOUNTED) * (likelihood.rows + objective.codes.shape[1])
+    memory = 8.0 * min(how.chains * how.draws, MOST_DRAWS) * (likelihood.rows + objective.codes.shape[1])
     if operations > MOST_OPERATIONS or memory > BUDGET.bytes:
         message = (
             f"log p of {likelihood.rows:,} rows at {total:,} draws takes {operations:.2g} operations and {memory / 2**30:.2g} GiB, "
@@ -263,7 +250,7 @@ def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]
         return np.zeros_like(start), None
     covariance = _covariance(fit, likelihood, params)
     values = np.linalg.eigvalsh(covariance)
-    is_positive = values.min(initial=np.inf) > FEWEST**2 * values.max(initial=0.0)
+    is_positive = values.min(initial=np.inf) > LEAST_DEVIATION**2 * values.max(initial=0.0)
     has_priors = all(s.parameter.prior is not None for s in sites)
     if not (is_positive or has_priors):
         message = "the normal approximation of the posterior needs a curvature that is positive in every direction"
@@ -293,7 +280,7 @@ def _draws_of(
     task: Task, evidence: Evidence, meta: JsonObject, params: Mapping[str, Any], how: Chains, calibrate: str | None, checkpoint: object
 ) -> Draws:
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
-        _verify_cost(task.likelihood, how, ADAPTED_STEPS if task.scale is None else STEPS)
+        _verify_cost(task.likelihood, how, ADAPTED_STEPS if task.scale is None else SCALED_STEPS)
         options = {**dataclasses.asdict(how), "calibrate": calibrate}
         target = jax.tree.leaves((task.target, task.start, task.scale))
         with long_fit(checkpoint, lambda: evidence_identity(evidence, params, options, target)) as saved:

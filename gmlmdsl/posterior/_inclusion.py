@@ -10,12 +10,11 @@ from .._diagnostics import fail, known
 from .._types import DrawsLike
 from ..sample import groups_of, summary
 from ._sampled import CELL, CLUSTER, INCLUDED
+from .limits import LIKELY
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-
-LIKELY = 0.5  # probability above which an entry belongs to the median probability model
 
 
 def inclusion(idata: DrawsLike, name: str | None = None) -> pd.DataFrame:

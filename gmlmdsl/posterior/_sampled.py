@@ -27,11 +27,9 @@ from ._likelihood import Likelihood, is_likelihood, likelihood_of_rows
 from ._numpyro_model import LIKELIHOOD, UNCALIBRATED
 from ._sites import at_coordinates, coordinates
 from ._spike_slab import ACCEPTED, LEAPS, Target, Walk, curvature_at, definite, run
+from .limits import GRADIENT, LEAST_ACCEPTED, MOST_WALK_OPERATIONS
 
 Array = np.ndarray
-MOST_OPERATIONS = 1e13  # maximum number of factor evaluations or table entries: about an hour
-GRADIENT = 3  # cost of an evaluation with its gradient, in evaluations
-LEAST_ACCEPTED = 0.3  # smallest share of accepted trajectories without a warning
 INCLUDED = "{}_included"  # the name of a parameter's indicators
 PROBABILITY = "{}_probability"  # the name of a parameter's fitted probability of inclusion
 CLUSTER, CELL = "cluster", "cell"  # the names of the clusters of cells and of their axis
@@ -132,10 +130,10 @@ def _verify_cost(likelihood: Likelihood, options: SampledOptions, entries: int) 
     """
     steps = float(options.chains) * (options.draws + options.warmup)
     operations = steps * (entries + GRADIENT * (LEAPS + 1)) * likelihood.cost
-    if operations > MOST_OPERATIONS:
+    if operations > MOST_WALK_OPERATIONS:
         message = (
             f"{options.chains:,} chains of {options.draws + options.warmup:,} steps over {entries:,} indicators evaluate factors "
-            f"{operations:.2g} times, above the limit of {MOST_OPERATIONS:.2g}"
+            f"{operations:.2g} times, above the limit of {MOST_WALK_OPERATIONS:.2g}"
         )
         raise fail("E601", message, help=f"{FEWER}; or fit with `laplace` priors, and `fit.refit_selected()`")
     held = float(options.chains) * options.draws * (24.0 * sum(p.size for p in likelihood.graph.parameters) + 32)

@@ -9,11 +9,10 @@ import jax
 import numpy as np
 
 from ..fit import LongFit, restored
+from .limits import STRIDE
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
-
-STRIDE = 100
 
 
 def in_strides(

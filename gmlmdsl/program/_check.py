@@ -33,11 +33,8 @@ from ._sets import check_clauses, check_loops, check_set, check_size
 from ._tables import check_rows_sum, check_table
 from ._terms import Expression, SetOf
 from ._types import check_domain, check_type
+from .limits import MOST_FILES, MOST_TRIED, OF_A_FAULT
 
-MOST_FILES = 64
-# the maximum number of characters that are checked again, for all fixes together
-MOST_TRIED = 100_000
-OF_A_FAULT = 300  # the cost in characters of each fault that is met again
 KINDS = ("input", "domain", "index", "graph", "network", "model", "mask", "sampler", "judge")
 
 

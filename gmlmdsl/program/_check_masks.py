@@ -25,6 +25,7 @@ from ._references import check_index, check_name, slots_of, verify_count
 from ._scope import CELLS, Scope
 from ._sets import check_clauses, check_set
 from ._terms import Clauses, Expression, IndexValue, Loop, ParameterValue, SetOf, VariableValue, walk
+from .limits import LONGEST_EDIT, MOST_MIXED, MOST_MIXTURES
 
 PLACES = Where(
     "may use index names and inputs only",
@@ -32,8 +33,6 @@ PLACES = Where(
     instead="which cells a block may hold is fixed; what looks at cells is a weight or rate: "
     "`mask name sees x { each if x[i] == 1 then 0.5 else 0 : x[i] for i in site }`",
 )
-LONGEST_SHOWN = 60  # the maximum number of characters of an edit that a help shows completely
-MOST_MIXED, MOST_MIXTURES = 1000, 16
 # the options of masks that make a network's input
 SEEN_OPTIONS = {"noise": "is what a network sees", "stages": "are of a network's training", "stage_inputs": "is of a network's training"}
 WHY = "clusters grow by p, which a network does not declare"
@@ -46,7 +45,7 @@ def check_mask(mask: tree.Mask, model: Model, scope: Scope) -> Mask | None:
     """
     given = _given(mask, scope)
     for form in old_forms(mask):
-        help = f"write {form.today}" if form.fix is None or len(form.fix.text) > LONGEST_SHOWN else f"write `{form.fix.text}`"
+        help = f"write {form.today}" if form.fix is None or len(form.fix.text) > LONGEST_EDIT else f"write `{form.fix.text}`"
         scope.report("W831", "a form of an earlier version, which will go", form.span, "an old form", help=help, fix=form.fix)
     listed = isinstance(mask.body, tree.MaskList)
     body = _listed(mask, mask.body, given, scope) if listed else check_mask_body(mask.body, model, scope)  # pyright: ignore[reportArgumentType]

@@ -20,10 +20,9 @@ from ._refinement import check_decoder
 from ._scope import Scope
 from ._sets import check_clauses, check_loops
 from ._terms import Clauses, Expression, IndexValue, InputValue, LetValue, Literal, SetOf, Sum, VariableValue, walk
+from .limits import MOST_BODIES, MOST_REPEATS
 
 Statements = tuple[tree.SamplerStatement, ...]
-MOST_BODIES = 16  # Each level is a loop or a choice in the compiled program.
-MOST_REPEATS = 10**6  # within one draw, whose progress is not reported
 TOO_OFTEN = "a draw is what is kept: `draws=` asks for more of them, and `thin=` keeps every n-th"
 
 

@@ -39,6 +39,7 @@ from ._terms import (
     same_domain,
     walk,
 )
+from .limits import MOST_LEVELS, MOST_PARTS
 
 Checked = tuple[Expression, Kind]
 
@@ -71,9 +72,6 @@ class Where:
         return self.instead
 
 
-# limits after all names are expanded
-MOST_PARTS = 10_000
-MOST_LEVELS = 300  # the maximum for recursive functions, which take several calls for each level
 FIXED = "a number that is not fitted is an input: `input s : real = 1`, or `input n : int = 4` for a size"
 POSSIBLE = (
     "what is possible cannot be fitted: use a number or an `input` here, or let a `factor` make it unlikely; "

@@ -19,8 +19,7 @@ from ._mask_lints import lint_masks
 from ._options import input_options, network_options, refinement_options
 from ._program import Distributed, Factor, Model, Program, Require, Sampler
 from ._terms import Expression, InputValue, ParameterValue, VariableValue, walk
-
-FULL = 1 - 1e-6
+from .limits import FULL
 
 
 def lint(program: Program, used: Set[str]) -> Iterator[Diagnostic]:

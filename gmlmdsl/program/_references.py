@@ -47,9 +47,9 @@ from ._terms import (
     kind_of,
     same_domain,
 )
+from .limits import MOST_INDICES
 
 Indices = tuple[tree.Expression, ...]
-MOST_INDICES = 80  # Each level takes several nested calls.
 
 
 @rule(tree.Name)

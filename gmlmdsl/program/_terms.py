@@ -13,8 +13,7 @@ from typing import Any
 
 from .._diagnostics import Span
 from ._scales import SCALES, Scale, sized
-
-MOST_NUMBERS = 1 << 16  # A domain of whole numbers has its values listed up to this number.
+from .limits import MOST_NUMBERS
 
 
 @dataclass(frozen=True, slots=True)

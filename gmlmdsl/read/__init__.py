@@ -25,5 +25,5 @@ from ._python_arrays import (
 )
 from ._rows import AbstractRows
 from ._safetensors import Safetensors
-from ._table import Table, choose, parse_table, read_table, table_of
+from ._table import Table, choose, is_digits, parse_table, read_table, table_of
 from ._weights import sequence_weights

@@ -9,13 +9,12 @@ from .._diagnostics import GmlmError, fail
 from .._optional import need
 from ._array_files import LONGEST_REASON, verify_readable
 from ._lines import MOST_TEXT
+from .limits import MOST_CELLS, MOST_COLUMNS
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 PARQUET = ".parquet"
-MOST_CELLS = 1 << 26
-MOST_COLUMNS = 1 << 16
 
 
 def read_parquet(path: Path) -> tuple[list[str], list[list[str]]]:

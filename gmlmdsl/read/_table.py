@@ -20,9 +20,9 @@ from ..files import as_path
 from ._lines import ending_of, is_packed, lines_of
 from ._parquet import PARQUET, read_parquet
 from ._rows import AbstractRows
+from .limits import MOST_DIGITS
 
 Array = np.ndarray
-MOST_DIGITS = 18  # The number of a column has at most this many digits.
 
 
 @dataclass(frozen=True)
@@ -365,11 +365,16 @@ def _span(table: Table, part: str | int) -> list[int]:
     return list(range(a, b + 1))
 
 
+def is_digits(text: str) -> bool:
+    """Return whether a text is a non-negative integer of a size that this package accepts."""
+    return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+
+
 def _column(table: Table, name: str) -> int:
     if table.header is not None and name in table.header:
         return table.header.index(name)
     width = len(table.fields[0])
-    if name.isascii() and name.isdigit() and len(name) <= MOST_DIGITS and int(name) < width:
+    if is_digits(name) and int(name) < width:
         return int(name)
     if table.header is None:
         message = f"{table.path} has no header: columns are numbered 0 to {width - 1}, got `{name}`"

@@ -8,10 +8,9 @@ from .._diagnostics import fail, is_real_number
 from .._types import ArrayLike
 from ._python_arrays import verify_unmasked
 from ._rows import AbstractRows
+from .limits import PAIRS_AT_ONCE
 
 Array = np.ndarray
-# At most this many pairs of rows are compared at once, each with a byte and a flag.
-MOST_AT_ONCE = 1 << 24
 
 
 def sequence_weights(x: ArrayLike | AbstractRows, identity: float = 0.8) -> Array:
@@ -47,7 +46,7 @@ def sequence_weights(x: ArrayLike | AbstractRows, identity: float = 0.8) -> Arra
     length, n = codes.shape
     least = int(np.ceil(identity * length - 1e-9))  # In binary, 0.7 * 10 is above 7.
     neighbours = np.zeros(n, np.int64)
-    step = max(1, MOST_AT_ONCE // max(n, 1))
+    step = max(1, PAIRS_AT_ONCE // max(n, 1))
     for start in range(0, n, step):
         neighbours[start : start + step] = (_agreements(codes, start, step) >= least).sum(axis=1)
     return 1 / neighbours

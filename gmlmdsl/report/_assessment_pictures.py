@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._palette import DIVERGING, LIGHT, MARKERS, SERIES, WIDTH, axes_of, bare, house_style, legend_beside, new_figure, plain
+from ._palette import DIVERGING, LIGHT, MARKERS, SERIES, axes_of, bare, house_style, legend_beside, new_figure, plain
 from ._picture_arguments import (
     made_by,
     numbers,
@@ -21,6 +21,7 @@ from ._picture_arguments import (
     verified_text,
     wrong,
 )
+from .limits import FIGURE_WIDTH, MOST_CELL_NAMES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from ..evaluate import Effects
 
 MEASURES = {"strength": "strength", "expected_influence": "expected\ninfluence", "closeness": "closeness", "betweenness": "betweenness"}
-# maximum number of cells whose names are written; with more cells, names are written at intervals
-MOST_NAMED = 40
 
 
 def plot_stability(stable: pd.DataFrame, *, threshold: float = 0.75, most: int = 40, ax: Axes | None = None) -> Figure:
@@ -61,7 +60,7 @@ def plot_stability(stable: pd.DataFrame, *, threshold: float = 0.75, most: int =
     shown = shown[shown["probability"] > 0] if (shown["probability"] > 0).any() else shown
     rows, share, kept = np.arange(len(shown)), shown["probability"].to_numpy(float), shown["stable"].to_numpy(bool)
     with house_style():
-        axes = axes_of(ax, 1.0 + 0.19 * len(shown), 1.3 * WIDTH)
+        axes = axes_of(ax, 1.0 + 0.19 * len(shown), 1.3 * FIGURE_WIDTH)
         axes.hlines(rows, 0, share, color=LIGHT["grid"], linewidth=1.3)
         for mine, fill, text in ((kept, SERIES[0], "stable"), (~kept, LIGHT["paper"], "not stable")):
             if mine.any():
@@ -108,7 +107,7 @@ def plot_case_dropping(dropped: CaseDropping, *, ax: Axes | None = None) -> Figu
     table, coefficients = dropped.table(), dropped.coefficients
     ends = [c for c in table.columns if str(c).endswith("%")]
     with house_style():
-        axes = axes_of(ax, 3.4, WIDTH)
+        axes = axes_of(ax, 3.4, FIGURE_WIDTH)
         for k, (name, mine) in enumerate(table.groupby("statistic", sort=False)):
             colour, marker = SERIES[k % len(SERIES)], MARKERS[k % len(MARKERS)]
             share = 100 * mine["dropped"].to_numpy(float)
@@ -255,7 +254,7 @@ def plot_effects(
     finite = np.abs(table[np.isfinite(table) & (table != 0)])
     limit = float(np.quantile(finite, 0.98)) if finite.size else 1.0
     with house_style():
-        axes = axes_of(ax, max(2.4, 0.9 + 0.17 * len(values)), min(11.0, max(WIDTH, 1.2 + 0.055 * len(cells))))
+        axes = axes_of(ax, max(2.4, 0.9 + 0.17 * len(values)), min(11.0, max(FIGURE_WIDTH, 1.2 + 0.055 * len(cells))))
         image = axes.imshow(
             np.where(np.isfinite(table), table, np.nan).T,
             cmap=ListedColormap(list(DIVERGING)),
@@ -281,7 +280,7 @@ def _own(table: np.ndarray, wildtype: np.ndarray | None) -> np.ndarray:
 
 
 def _named(axes: Axes, values: list[str], cells: list[str]) -> None:
-    step = -(-len(cells) // MOST_NAMED)
+    step = -(-len(cells) // MOST_CELL_NAMES)
     axes.set_yticks(range(len(values)), values)
     axes.set_xticks(range(0, len(cells), step), cells[::step], rotation=90)
     axes.tick_params(length=0, labelsize=8)

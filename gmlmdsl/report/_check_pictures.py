@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._palette import LIGHT, SERIES, WIDTH, house_style, panels_of, plain
+from ._palette import LIGHT, SERIES, house_style, panels_of, plain
 from ._picture_arguments import made_by, verified_axes, verified_count
+from .limits import FIGURE_WIDTH, MOST_STATISTICS, MOST_Z
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,11 +18,8 @@ if TYPE_CHECKING:
     from ..assess import PredictiveCheck, Statistics
     from ._document import Report
 
-MOST_NAMED = 12
-MOST_Z = 8.0  # larger values are drawn at the edge, with their number
 
-
-def plot_predictive(statistics: Statistics, *, most: int = MOST_NAMED, ax: Axes | Sequence[Axes] | None = None) -> Figure:
+def plot_predictive(statistics: Statistics, *, most: int = MOST_STATISTICS, ax: Axes | Sequence[Axes] | None = None) -> Figure:
     """Plot statistics of the data against those of replicated data sets.
 
     The worst statistics are named. One statistic is a histogram of its replicated values, with the
@@ -53,7 +51,7 @@ def plot_predictive(statistics: Statistics, *, most: int = MOST_NAMED, ax: Axes 
             above = panels_of(ax, height, 1, 1)[0]
             _worst(above, statistics, order, alone=True)
         else:
-            square = WIDTH * 0.72
+            square = FIGURE_WIDTH * 0.72
             above, below = panels_of(ax, height + square, 2, 1, height_ratios=[square, height])
             _scatter(above, statistics)
             _worst(below, statistics, order, alone=False)
@@ -159,6 +157,6 @@ def check_section(report: Report, check: PredictiveCheck) -> None:
         )
         alt = f"{s.name}: data against model for {len(s.labels)} statistics, {low} outside their {band}, the farthest {worst}."
         report.figure(plot_predictive(s), alt=alt)
-        frame = s.table(MOST_NAMED)
+        frame = s.table(MOST_STATISTICS)
         rows = [[str(name), *row] for name, row in zip(frame.index, frame.itertuples(index=False), strict=True)]
         report.table([s.name, *map(str, frame.columns)], rows, f"The {len(rows)} farthest from the model's mean.")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._network_pictures import node_names
-from ._palette import LIGHT, WIDTH, axes_of, bare, house_style, plain
+from ._palette import LIGHT, axes_of, bare, house_style, plain
 from ._picture_arguments import numbers, rows_of, verified_axes, verified_count, verified_number, verified_table, wrong
+from .limits import FIGURE_WIDTH, MOST_CONTACT_NAMES, NEAR
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = np.ndarray
-NEAR = 8.0  # angstrom, between C-beta atoms, as in the assessments of contact prediction
-MOST_NAMES = 40
 
 
 def plot_contacts(
@@ -57,7 +56,7 @@ def plot_contacts(
     # The area of a cell of the map, in square points.
     size = float(np.clip((260 / len(names)) ** 2, 4, 110)) if names else 4.0
     with house_style():
-        axes = axes_of(ax, WIDTH, WIDTH)
+        axes = axes_of(ax, FIGURE_WIDTH, FIGURE_WIDTH)
         if far is not None:
             at = np.argwhere(np.nan_to_num(far, nan=np.inf) <= near)
             axes.scatter(
@@ -152,7 +151,7 @@ def _apart(pairs: Array, separation: Any) -> Array:
 
 
 def _ticks(axes: Axes, names: list[str]) -> None:
-    if len(names) > MOST_NAMES:
+    if len(names) > MOST_CONTACT_NAMES:
         axes.set_xlabel("cell")
         axes.set_ylabel("cell")
         return

@@ -18,6 +18,7 @@ from ._document import Report
 from ._network_report import DIFFERENCES, couplings_figure, differences_section, effects_section, path_section
 from ._picture_arguments import made_by, verified_table, verified_text
 from ._pictures import plot_couplings, plot_forest
+from .limits import MOST_CHECKED_PAIRS, MOST_CHECKED_STATES, MOST_ESTIMATES, MOST_IN_FOREST, MOST_MISSING_CELLS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,12 +27,6 @@ if TYPE_CHECKING:
     from ..evaluate import Effects
     from ..explain import Done
     from ..model import Fit
-
-MOST_CHECKED_STATES = 2**14
-MOST_CHECKED_PAIRS = 1 << 20  # maximum of rows times cells squared
-MOST_ROWS = 500  # maximum number of rows of the table of estimates
-MOST_IN_FOREST = 40
-MOST_GAPS = 40  # maximum number of cells in the table of missing cells
 
 
 def fit_report(
@@ -161,8 +156,8 @@ def _missing(report: Report, fit: Fit) -> None:
         return
     counts = fit.missing.cells
     order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
-    more = f"; the {MOST_GAPS} with the most of {len(order)}" if len(order) > MOST_GAPS else ""
-    rows = [[fit.graph.cell_name(int(c)), int(counts[c]), counts[c] / int(fit.meta["rows"])] for c in order[:MOST_GAPS]]
+    more = f"; the {MOST_MISSING_CELLS} with the most of {len(order)}" if len(order) > MOST_MISSING_CELLS else ""
+    rows = [[fit.graph.cell_name(int(c)), int(counts[c]), counts[c] / int(fit.meta["rows"])] for c in order[:MOST_MISSING_CELLS]]
     report.table(["cell", "missing", "share of rows"], rows, f"How often each cell is missing{more}.")
 
 
@@ -185,10 +180,10 @@ def _estimates(report: Report, fit: Fit, centrality: pd.DataFrame | None) -> Non
         couplings_figure(report, fit, fit.level, centrality)
     frame = fit.summary()
     _forest(report, frame, fit.level if known else None)
-    shown = frame.head(MOST_ROWS)
+    shown = frame.head(MOST_ESTIMATES)
     rows = [[str(name), *row] for name, row in zip(shown.index, shown.itertuples(index=False), strict=True)]
     rows = [["none" if isinstance(v, float) and np.isnan(v) else v for v in row] for row in rows]
-    more = f", the first {MOST_ROWS} of {len(frame)}" if len(frame) > MOST_ROWS else ""
+    more = f", the first {MOST_ESTIMATES} of {len(frame)}" if len(frame) > MOST_ESTIMATES else ""
     kind = "sandwich (Godambe)" if fit.simulated is None else "simulated"
     errors = f" with {kind} standard errors and {100 * fit.level:g} % intervals" if known else ""
     report.table(["parameter", *map(str, frame.columns)], rows, f"Estimates{errors}{more}.")

@@ -13,12 +13,12 @@ from ._diagnostic_pictures import plot_categories
 from ._document import Report
 from ._picture_arguments import made_by, verified_text
 from ._sample_report import drawn_groups
+from .limits import MOST_STRINGS
 
 if TYPE_CHECKING:
     from ..graph import FactorGraph
     from ..model import Model
 
-MOST_STRINGS = 25
 FAIL = "FAIL"
 
 

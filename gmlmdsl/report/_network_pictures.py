@@ -11,8 +11,9 @@ import numpy as np
 
 from .._diagnostics import counted, is_real_number
 from .._optional import need
-from ._palette import DIVERGING, LIGHT, MARKERS, SERIES, WIDTH, axes_of, bare, house_style, plain
+from ._palette import DIVERGING, LIGHT, MARKERS, SERIES, axes_of, bare, house_style, plain
 from ._picture_arguments import LARGEST, axes_in, numbers, verified_axes, verified_names, verified_number, verified_table, wrong
+from .limits import FIGURE_WIDTH, LINE_LETTERS, MOST_NODE_NAMES, MOST_UPRIGHT, PALE, SPREAD, WIDEST_LINE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,16 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = np.ndarray
-# maximum number of nodes with names; up to this number, nodes without a line are shown too
-MOST_NAMES = 60
-# maximum number of nodes on a circle with horizontal names; with more, names follow the radii
-UPRIGHT = 24
-# A line of a name has at most this many letters: names beside a circle stay inside the picture.
-LETTERS = 22
-WIDEST = 5.0  # points
-SPREAD = 250.0  # approximate extent, in points, of the nodes of a picture with names beside them
 LAYOUTS = ("circular", "spring")
-PALE = 0.22  # opacity of lines that do not differ significantly from 0
 
 
 def plot_network(
@@ -116,12 +108,12 @@ def plot_network(
     ends = np.array([[place[a], place[b]] for a, b in zip(couplings["first"], couplings["second"], strict=True)], int).reshape(-1, 2)
     with house_style():
         # names beside the nodes need room
-        axes = axes_of(ax, WIDTH, WIDTH if ring else 1.4 * WIDTH)
+        axes = axes_of(ax, FIGURE_WIDTH, FIGURE_WIDTH if ring else 1.4 * FIGURE_WIDTH)
         _draw_lines(axes, xy[ends], value, sure, most or 1.0)
         _draw_marks(axes, xy, names, shades, marks)
         _draw_names(axes, xy, names, ring)
         axes.set_aspect("equal")
-        axes.margins(*((0.3, 0.1) if not ring else (0.16, 0.16) if len(names) <= UPRIGHT else (0.5, 0.5)))
+        axes.margins(*((0.3, 0.1) if not ring else (0.16, 0.16) if len(names) <= MOST_UPRIGHT else (0.5, 0.5)))
         axes.set_axis_off()
         _legend(axes, most, label, value, sure, shades, _Cut(float(cut), hidden))
     return axes.figure  # pyright: ignore[reportReturnType]
@@ -137,7 +129,7 @@ def node_names(couplings: pd.DataFrame) -> list[str]:
     cells = [str(n) for n in couplings.attrs.get("cells", ())]
     if not held <= {*cells}:
         return list(dict.fromkeys([*couplings["first"], *couplings["second"]]))
-    return cells if len(cells) <= MOST_NAMES else [n for n in cells if n in held]
+    return cells if len(cells) <= MOST_NODE_NAMES else [n for n in cells if n in held]
 
 
 def _verify_ends(couplings: pd.DataFrame) -> None:
@@ -314,7 +306,7 @@ def _draw_lines(axes: Axes, lines: Array, value: Array, sure: Array, limit: floa
     for mine, alpha, z in ((finite & ~sure, PALE, 1), (finite & sure, 0.95, 2)):
         order = np.flatnonzero(mine)[np.argsort(share[mine], kind="stable")]
         colours = [LIGHT["d7"] if value[k] > 0 else LIGHT["d1"] for k in order]
-        widths = list(0.5 + (WIDEST - 0.5) * share[order])
+        widths = list(0.5 + (WIDEST_LINE - 0.5) * share[order])
         axes.add_collection(LineCollection(list(lines[order]), colors=colours, linewidths=widths, alpha=alpha, capstyle="round", zorder=z))
     if (~finite).any():
         dashes = LineCollection(list(lines[~finite]), colors=LIGHT["ink"], linewidths=1.2, linestyles=(0, (2, 1.6)), zorder=3)
@@ -345,11 +337,11 @@ def _draw_marks(axes: Axes, xy: Array, names: list[str], fields: Mapping[str, fl
 def _draw_names(axes: Axes, xy: Array, names: list[str], ring: bool) -> None:
     from matplotlib.patheffects import withStroke
 
-    if len(names) > MOST_NAMES:
+    if len(names) > MOST_NODE_NAMES:
         return
     halo = withStroke(linewidth=2.0, foreground=LIGHT["paper"])  # names over lines must be legible
-    radial = ring and len(names) > UPRIGHT
-    written = bare(names) if radial else [fill(n, LETTERS, max_lines=3, placeholder="..") for n in bare(names)]
+    radial = ring and len(names) > MOST_UPRIGHT
+    written = bare(names) if radial else [fill(n, LINE_LETTERS, max_lines=3, placeholder="..") for n in bare(names)]
     # On a circle, the names of two neighbours at its top or bottom point away from each other.
     middle = 0.05 if ring else 0.3
     for (x, y), name, way in zip(xy, written, _outward(xy) if ring else label_ways(xy, written), strict=True):

@@ -11,6 +11,7 @@ from ._assessment_pictures import plot_centrality, plot_effects, plot_stability
 from ._contact_pictures import plot_contacts
 from ._document import Report
 from ._network_pictures import plot_network
+from .limits import MOST_MAPPED, MOST_NODES, MOST_PAIRS, MOST_STABLE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 
 # the columns of `Fit.differences` that the report uses
 DIFFERENCES = ("first", "second", "value", "differs")
-MOST_NODES = 40  # maximum number of nodes of a network
-MOST_MAPPED = 300  # maximum number of cells of a map of couplings
-MOST_PAIRS = 20  # maximum number of rows of a table of couplings
-MOST_STABLE = 30
 
 
 def couplings_figure(report: Report, fit: Fit, level: float, centrality: pd.DataFrame | None) -> None:

@@ -13,15 +13,12 @@ from .._types import Clamp, DrawsLike
 from ._diagnostic_pictures import plot_categories, plot_ess_r_hat, plot_traces
 from ._document import Report
 from ._picture_arguments import made_by, verified_text, wrong
+from .limits import DRAWS_AT_ONCE, MOST_CATEGORIES, MOST_DIAGNOSED
 
 if TYPE_CHECKING:
     from ..graph import FactorGraph
     from ..model import Model
     from ..sample import Diagnosis
-
-MOST_CATEGORIES = 30
-MOST_ROWS = 30
-AT_ONCE = 1 << 22  # values of draws that are read at once
 
 
 def drawn_groups(graph: FactorGraph, idata: DrawsLike, stats: str = "sample_stats") -> dict[str, Any]:
@@ -153,14 +150,14 @@ def _traces(report: Report, groups: dict[str, Any], model: Model) -> None:
 def _means(values: Any) -> np.ndarray:
     """Return the mean over cells at each draw, (chain, draw), from a few draws at a time."""
     chains, draws, *cells = values.shape
-    step = max(1, AT_ONCE // max(1, chains * math.prod(cells)))
+    step = max(1, DRAWS_AT_ONCE // max(1, chains * math.prod(cells)))
     parts = [np.asarray(values[:, t : t + step], float).reshape(chains, -1, math.prod(cells)).mean(axis=2) for t in range(0, draws, step)]
     return np.concatenate(parts, axis=1)
 
 
 def _cells(report: Report, found: Diagnosis) -> None:
     report.section("Cells")
-    headers, rows = found.table(MOST_ROWS)
+    headers, rows = found.table(MOST_DIAGNOSED)
     rows = [[None if isinstance(v, float) and np.isnan(v) else v for v in row] for row in rows]
     report.table(headers, rows, f"The {len(rows)} cells to worry about most, of {len(found.worst_cells)}.")
     names, shares, errors = [], [], []

@@ -14,9 +14,7 @@ from ._fault import Edit, Fault, restart
 from ._lex import Token
 from ._machine import run
 from ._words import STATEMENT_WORDS
-
-MOST_TOKENS = 20_000  # Every candidate costs a parse of the whole text.
-FAR = 2
+from .limits import LEAST_GAIN, MOST_TOKENS
 
 
 def excess(tokens: Sequence[Token]) -> int:
@@ -31,7 +29,7 @@ def mend_braces(fault: Fault) -> Edit | None:
     """
     if len(fault.tokens) > MOST_TOKENS:
         return None
-    best, far, open_ = None, float(fault.at + FAR), excess(fault.tokens)
+    best, far, open_ = None, float(fault.at + LEAST_GAIN), excess(fault.tokens)
     for edit in _candidates(fault, open_):
         if open_ - excess(fault.tokens[edit.start : edit.end]) + excess(edit.tokens):
             continue

@@ -13,10 +13,10 @@ from ._lex import Token, closing
 from ._loops import BINDS, counted
 from ._notations import cut, depth_of, text_of, with_depth
 from ._words import LEVELS, STATEMENT_WORDS
+from .limits import MOST_STATEMENTS
 
 Faults = dict[int, Diagnostic]
 REPEATED = {"model_statement": ("factor", "require"), "mask_statement": ("choose", "each"), "sampler_statement": ("update",)}
-MOST_STATEMENTS = 100
 
 
 @dataclass(frozen=True)

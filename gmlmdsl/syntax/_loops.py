@@ -11,11 +11,10 @@ from .._diagnostics import Diagnostic, Fix, Span
 from ._fault import Edit, Fault
 from ._lex import Token, closing
 from ._notations import cut, text_of
+from .limits import MOST_DIGITS
 
 Faults = dict[int, Diagnostic]
 RANGE_WORDS = ("to", ":", "..")
-# the maximum number of digits for arithmetic. A larger number is a fault of its own.
-MOST_DIGITS = 18
 BINDS = ("in", "=", "from")
 # the number of names -> the members of parts of graphs
 MEMBERS = {2: r"\w+ *, *\w+ +in +\w+\.(edges|arcs)\b", 3: r"\w+ *, *\w+ *, *\w+ +in +\w+\.triangles\b"}

@@ -17,11 +17,7 @@ from ._machine import Stack, Stop, can_follow, run
 from ._repair import repairs
 from ._tables import Tables
 from ._words import LEVELS
-
-MAX_ERRORS = 50
-MAX_ERRORS_WHEN_LONG = 5
-STEPS_OF_AN_ERROR = 4
-MOST_LOOKS = 100_000  # the maximum of tokens times errors: each error costs a pass over all tokens
+from .limits import MAX_ERRORS, MAX_ERRORS_WHEN_LONG, MOST_LOOKS, STEPS_OF_AN_ERROR
 
 
 def recover(tables: Tables, tokens: Tokens, stack: Stack, stop: Stop) -> tuple[Stack, tuple[Diagnostic, ...], frozenset[str]]:

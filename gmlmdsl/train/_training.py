@@ -33,6 +33,7 @@ from ._batches import Batch, Batches
 from ._checkpoints import Checkpoints, run_identity
 from ._penalty import Penalty, parameter_norms, penalty_of, verified_penalty
 from ._training_log import TrainingBar, TrainingLog
+from .limits import STEPS_PER_NOTE
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -43,8 +44,6 @@ Array = np.ndarray
 # These numbers are folded into the seed's key; the initial weights use the first keys that `split`
 # makes of it.
 STEPS, VALIDATION = 2**32 - 1, 2**32 - 2
-# Steps between transfers of losses from the device, after which the bar and the log are updated.
-NOTED = 20
 
 
 class TrainState(NamedTuple):
@@ -208,10 +207,10 @@ class _Run:
                 done = step + 1
                 saves, measures = self.due(done)
                 # Several processes agree on the end, which costs a message.
-                looks = saves or done % NOTED == 0 or self.spread is None or not self.spread.several
+                looks = saves or done % STEPS_PER_NOTE == 0 or self.spread is None or not self.spread.several
                 ending = self.store is not None and looks and ends()
                 saves |= ending
-                if done % NOTED == 0 or done == t.steps or saves or measures:
+                if done % STEPS_PER_NOTE == 0 or done == t.steps or saves or measures:
                     self.look(waiting)
                     p.seconds = before + time.perf_counter() - started
                     self.note(state, done)

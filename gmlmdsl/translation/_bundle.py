@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from .._diagnostics import GmlmError, fail
 from .._load_fit import load_fit
 from .._types import JsonObject
-from ..files import LONGEST, MANIFEST, ArchiveKind, as_path, opened, pack, read_json, unpack, write_whole
+from ..files import MANIFEST, ArchiveKind, as_path, opened, pack, read_json, unpack, write_whole
+from ..files.limits import LONGEST_SHOWN
 from ..graph import versions
 from ._vocabulary import Vocabulary
 
@@ -163,8 +164,8 @@ def _verify_entries(entries: Mapping[str, Any], path: str | Path) -> None:
     if not all(isinstance(entries[k], kinds) for k, kinds in ENTRIES.items()):
         raise BUNDLE.bad(path, f"{MANIFEST} has not the entries of this format")
     texts = [entries["direction"], entries["sampler"] or "", *entries["versions"], *entries["versions"].values()]
-    if not all(isinstance(t, str) and len(t) <= LONGEST and (t.isprintable() or not t) for t in texts):
-        raise BUNDLE.bad(path, f"{MANIFEST} holds a name that is not a plain text of at most {LONGEST} letters")
+    if not all(isinstance(t, str) and len(t) <= LONGEST_SHOWN and (t.isprintable() or not t) for t in texts):
+        raise BUNDLE.bad(path, f"{MANIFEST} holds a name that is not a plain text of at most {LONGEST_SHOWN} letters")
 
 
 def _main_text(meta: Mapping[str, Any]) -> str:

@@ -13,12 +13,9 @@ from .._diagnostics import counted, fail, listed
 from ..files import decoded_line, opened_text, raw_lines, reading
 from ..read import read_parquet
 from ._vocabulary import Vocabulary, spaced
+from .limits import MANY_TOO_LONG, MOST_RATIO, PAIRS_AT_ONCE, SHORT_LENGTH
 
 KIND = "text has a sentence on each line"
-AT_ONCE = 1 << 14  # The number of pairs that are encoded at once.
-SHORT = 10  # Up to this number of subword tokens, any ratio of lengths is accepted.
-RATIO = 3.0
-MANY_TOO_LONG = 0.05  # The share of the pairs above which `Counts.advice` warns.
 XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 Pair = tuple[str, str]
 
@@ -204,7 +201,7 @@ class Counts:
 
 
 def clean(
-    pairs: Sequence[Pair], vocabulary: Vocabulary, cells: tuple[int, int], ratio: float = RATIO, *, what: str = "text"
+    pairs: Sequence[Pair], vocabulary: Vocabulary, cells: tuple[int, int], ratio: float = MOST_RATIO, *, what: str = "text"
 ) -> tuple[list[Pair], Counts]:
     """Return the pairs to train on, unchanged and in their order.
 
@@ -227,8 +224,8 @@ def clean(
     found = dict.fromkeys((f.name for f in fields(Counts)), 0) | {"pairs": len(pairs)}
     kept: list[Pair] = []
     seen: set[Pair] = set()
-    for start in range(0, len(pairs), AT_ONCE):
-        some = pairs[start : start + AT_ONCE]
+    for start in range(0, len(pairs), PAIRS_AT_ONCE):
+        some = pairs[start : start + PAIRS_AT_ONCE]
         sources, targets = (vocabulary.encode([pair[side] for pair in some]) for side in (0, 1))
         for pair, source, target in zip(some, sources, targets, strict=True):
             reason = _reason(pair, (len(source), len(target)), seen, cells, ratio)
@@ -259,4 +256,4 @@ def _reason(pair: Pair, lengths: tuple[int, int], seen: set[Pair], cells: tuple[
     if lengths[0] > cells[0] or lengths[1] > cells[1]:
         return "too_long"
     shorter, longer = sorted(lengths)
-    return "ratio" if longer - 1 > SHORT and longer - 1 > ratio * (shorter - 1) else None
+    return "ratio" if longer - 1 > SHORT_LENGTH and longer - 1 > ratio * (shorter - 1) else None

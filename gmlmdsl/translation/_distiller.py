@@ -15,12 +15,11 @@ from ._beams import beams_of, distillers
 from ._corpus import read_lines
 from ._metrics import corpus_bleu, tokenisers_of
 from ._split import SHARES
+from .limits import SCORED_LINES, TIMED_LINES
 
 if TYPE_CHECKING:
     from ._pipeline_stages import PipelineStages
     from ._translator import Translator
-
-TIMED, SCORED = 128, 500  # The numbers of lines on which a sampler is timed and scored.
 
 
 def choose_distiller(p: PipelineStages) -> None:
@@ -115,7 +114,7 @@ def scored(p: PipelineStages, network: str, names: Sequence[str], stage: str) ->
         names: the names of the samplers.
         stage: the name of the stage, for messages.
     """
-    pairs = p.pairs("clean/validation")[:SCORED]
+    pairs = p.pairs("clean/validation")[:SCORED_LINES]
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
     found = {}
     for name in names if pairs else ():
@@ -131,7 +130,7 @@ def seconds_of(teacher: Translator, sampler: str, lines: Sequence[str]) -> float
     A sample of lines, spread over the text, is translated twice. The second time counts, because it
     contains no compilation.
     """
-    some = lines[:: max(1, len(lines) // TIMED)]
+    some = lines[:: max(1, len(lines) // TIMED_LINES)]
     for _ in range(2):
         started = time.perf_counter()
         teacher.translate(some, sampler=sampler, cut=True)

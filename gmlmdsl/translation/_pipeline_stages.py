@@ -31,6 +31,7 @@ from ._train_pairs import Pairs, Recipe, train_pairs
 from ._translator import Translator
 from ._vocabulary import Vocabulary
 from ._warm_start import Start
+from .limits import CURVE_POINTS, MEASURED_SENTENCES
 
 if TYPE_CHECKING:
     from ..model import ConditionalModel
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 SIDES = ("source", "target")
 PARTS = ("train", "validation")
 TRANSLATED = {"train": "distilled.target", "validation": "distilled-validation.target"}
-CURVE = 200  # The number of points of a loss curve.
-MEASURED = 500  # The minimum number of sentences for latency.
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class PipelineOptions:
     raw: bool = False
     warm: bool = True
     minutes: float | None = None
-    measured: int = MEASURED
+    measured: int = MEASURED_SENTENCES
     seed: int = 0
     allow_python: bool = False
     progress: bool | None = None
@@ -388,7 +387,7 @@ class PipelineStages:
 def told(fit: NetworkFit) -> JsonObject:
     """Return a summary of a training run."""
     losses = fit.loss_trace
-    every = max(1, len(losses) // CURVE)
+    every = max(1, len(losses) // CURVE_POINTS)
     curve = [[k + every, float(np.mean(losses[k : k + every]))] for k in range(0, len(losses) - every + 1, every)]
     return {
         "steps": len(losses),

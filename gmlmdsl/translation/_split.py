@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from .._types import JsonObject
 from ._programs import digest_of
 from ._train_pairs import Pairs, Recipe, train_pairs
+from .limits import TRIAL_BATCHES, TRIAL_PEAK
 
 if TYPE_CHECKING:
     from ..model import ConditionalModel
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from ._vocabulary import Vocabulary
 
 SHARES = {"teacher": 22, "distil": 4, "student": 22}  # These shares are minutes per hour.
-TRIED = 60  # The number of batches of a trial.
-NO_PEAK = 1e-5  # The learning rate of a trial, whose weights are not used.
 
 
 def split(p: PipelineStages) -> None:
@@ -90,4 +89,4 @@ def seconds_per_batch(model: ConditionalModel, mask: str, vocabulary: Vocabulary
 def _tried(recipe: Recipe) -> Recipe:
     """Return the recipe of a trial, whose batches cost as much as those of the recipe."""
     plain = {"warmup": None, "evaluate_every": None, "patience": None, "save_every": None, "average_last": None, "start_from": None}
-    return replace(recipe, steps=TRIED, learning_rate=NO_PEAK, seed=0, **plain)
+    return replace(recipe, steps=TRIAL_BATCHES, learning_rate=TRIAL_PEAK, seed=0, **plain)

@@ -13,8 +13,7 @@ from ._corpus import read_pairs
 from ._kept_stages import file_hash
 from ._train_pairs import Pairs
 from ._vocabulary import spaced
-
-HELD_OUT = 1000  # The number of held-out pairs; a twentieth of the pairs if that is fewer.
+from .limits import HELD_OUT_PAIRS
 
 
 def without_overlap(found: Mapping[str, Pairs]) -> tuple[dict[str, Pairs], int]:
@@ -74,7 +73,7 @@ class Texts:
         missing = [name for name in ("validation", "test") if name not in found]
         if missing:
             every = found["train"]
-            count = min(HELD_OUT, max(1, len(every) // 20))
+            count = min(HELD_OUT_PAIRS, max(1, len(every) // 20))
             if len(every) <= count * len(missing):
                 message = f"{len(every)} pairs are too few to hold any out for {' and '.join(missing)}"
                 raise fail("E584", message, help="give more, or say which: `--validation` and `--test`")

@@ -15,6 +15,7 @@ from .._types import Rows
 from ..fit import Training, verified_training
 from ._programs import sides
 from ._warm_start import Start, start_in_words, start_of_bundle, started
+from .limits import ADAM_PEAK, CLIP
 
 if TYPE_CHECKING:
     import optax
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 Array = np.ndarray
 Pairs = Sequence[tuple[str, str]]
 OPTIMIZERS = ("adafactor", "adam")
-# The largest norm of a gradient and the peak of the learning rate, for Adam.
-CLIP, ADAM_PEAK = 1.0, 0.001
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from ..program import AUTOREGRESSIVE, ir
 from ._programs import Pair, sides
 from ._segments import Segments, joined_text, segments
 from ._vocabulary import is_many
+from .limits import LINES_AT_ONCE
 
 if TYPE_CHECKING:
     from ..model import ConditionalModel
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from ._vocabulary import Vocabulary
 
 Array = np.ndarray
-# The number of lines that are decoded together, so that memory does not grow with the text.
-WINDOW = 256
 PARTS = 256  # Part j of line k has the row number k * PARTS + j.
 
 
@@ -184,7 +183,7 @@ class Translator:
         seed: int = 0,
         cut: bool = False,
         trace: bool = False,
-        batch_size: int = WINDOW,
+        batch_size: int = LINES_AT_ONCE,
         numbers: Sequence[int] | None = None,
     ) -> list[Translation]:
         """Translate lines, in their order.

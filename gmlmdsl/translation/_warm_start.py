@@ -10,14 +10,12 @@ from .._diagnostics import fail
 from .._types import JsonObject
 from ..networks import with_weights_of
 from ._translator_file import load_translator
+from .limits import LEAST_TAKEN
 
 if TYPE_CHECKING:
     from ..model import ConditionalModel
     from ..networks import AbstractNetwork
     from ._vocabulary import Vocabulary
-
-
-LEAST = 0.01  # The smallest share of the weights that a start must provide.
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ def started(model: ConditionalModel, start: Start, seed: int) -> tuple[JsonObjec
     [(name, fresh)] = model.init_params(seed).items()
     network, parts = with_weights_of(fresh, start.network)
     taken, every = (sum(n[k] for n in parts.values()) for k in (0, 1))
-    if taken < LEAST * every:
+    if taken < LEAST_TAKEN * every:
         few = f"{taken:,} of the {every:,} weights" if taken else f"none of the {every:,} weights"
         message = f"{few} of model `{model.name}` have the place and the shape of one of {start.name}"
         raise fail("E589", message, help="give both networks the same `width`, `heads` and `ffn`, or start from random weights")

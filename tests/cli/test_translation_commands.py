@@ -324,7 +324,7 @@ def test_a_server_is_for_its_own_computer_only(folder: Path, tmp_path: Path, mon
 
 
 def test_a_bundle_keeps_its_shortlist(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(_shortlist, "FREQUENT", 3)
+    monkeypatch.setattr(_shortlist, "FREQUENT_TOKENS", 3)
     made = Shortlist.learn(toy_pairs(60), toy_vocabulary(), 2)
     path = tmp_path / "a.bundle"
     path.write_bytes((folder / "translate.bundle").read_bytes())

@@ -407,7 +407,7 @@ def test_weights_of_a_worked_example():
 @pytest.mark.parametrize(("n", "length", "block"), [(23, 10, 1 << 24), (23, 10, 50), (12, 600, 60), (1, 4, 50)])
 @pytest.mark.parametrize("identity", [0.3, 0.7, 0.8])
 def test_weights_agree_with_brute_force_in_blocks(rng, monkeypatch, n, length, block, identity):
-    monkeypatch.setattr(_weights, "MOST_AT_ONCE", block)
+    monkeypatch.setattr(_weights, "PAIRS_AT_ONCE", block)
     first = rng.integers(0, 4, size=length)
     rows = np.where(rng.random((n, length)) < rng.uniform(0, 0.6, size=(n, 1)), rng.integers(0, 4, size=(n, length)), first)
     assert np.array_equal(gm.sequence_weights(rows, identity), brute_force(rows.tolist(), identity))

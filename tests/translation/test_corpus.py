@@ -140,7 +140,7 @@ def test_the_ratio_is_of_pieces_and_of_long_sentences(longer: int, shorter: int,
 def test_pieces_of_many_pairs_are_found_in_parts(words: Vocabulary, monkeypatch: pytest.MonkeyPatch):
     pairs = [(f"a {x}", y) for x in LETTERS.split() for y in LETTERS.split()] * 2 + [("", "")]
     whole = clean(pairs, words, (9, 9))
-    monkeypatch.setattr(corpus, "AT_ONCE", 7)
+    monkeypatch.setattr(corpus, "PAIRS_AT_ONCE", 7)
     assert clean(pairs, words, (9, 9)) == whole
     assert whole[1] == Counts(pairs=99, empty=1, duplicate=49)
 

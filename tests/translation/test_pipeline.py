@@ -203,7 +203,7 @@ def test_a_trial_leaves_out_what_is_compiled(whole, tmp_path: Path):
         stage()
     started = time.perf_counter()
     found = _split.seconds_per_batch(pipeline.models["teacher"], "forced", pipeline.pieces, pipeline.pairs("clean/train"), RECIPE)
-    assert 0 < found < (time.perf_counter() - started) / (2 * _split.TRIED)
+    assert 0 < found < (time.perf_counter() - started) / (2 * _split.TRIAL_BATCHES)
     pipeline.train("teacher", "teacher", "clean", RECIPE)
     assert _distiller.seconds_of(pipeline.translator("teacher"), "beam", ["one two"] * 100) > 0
 
@@ -251,7 +251,7 @@ def test_a_killed_distillation_keeps_what_is_done(whole, tmp_path: Path, monkeyp
     folder = whole[0]
     teacher = load_translator(folder / "run" / "teacher.bundle")
     sources = ["one two", "", "dog", "cat runs", "red"]
-    monkeypatch.setattr(_distill, "CHUNK", 2)
+    monkeypatch.setattr(_distill, "CHUNK_LINES", 2)
 
     def stops(done: int, total: int) -> None:
         if done == 4:
