@@ -500,7 +500,7 @@ def examples(
     ] = None,
 ) -> None:
     """List the programs that come with gmlm, or copy one and what it imports. Nothing is overwritten."""
-    from ._examples import run_examples
+    from ._starter import run_examples
 
     if out is not None and name is None:
         raise typer.BadParameter("name the example to copy", param_hint="--out")

@@ -15,12 +15,11 @@ from ..read import is_packed
 from ..syntax import format_source
 from ._adabm import looks_like_adabm, read_adabm
 from ._bif import read_bif
-from ._bqm import read_bqm, read_coo
+from ._bqm import program_of_quadratic, read_bqm, read_coo
 from ._names import Names, commented, language_name
 from ._plmc import looks_like_plmc, read_plmc
 from ._potts import program_of_potts
 from ._program_text import ImportedModel, program_of_network
-from ._quadratic import program_of_quadratic
 from ._scan import read_source
 from ._uai import ScopedFactor, TableModel, read_evidence, read_uai
 from ._xmlbif import read_xmlbif

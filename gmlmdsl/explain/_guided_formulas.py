@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError
 from ..program import guided_options, ir
-from ._cells import Cells
 from ._document import Section
 from ._network_formulas import stated_options
+from ._notation import Cells
 
 if TYPE_CHECKING:
     from ..graph import Lowered, NetworkForm

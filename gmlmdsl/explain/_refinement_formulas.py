@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..program import AUTOREGRESSIVE, PUBLISHED, autoregressive_options, ir, is_function, is_guided, refinement_options
-from ._cells import Cells
 from ._document import Section
 from ._formulas import ModelFormulas
 from ._guided_formulas import add_guided
 from ._network_formulas import stated_options
-from ._notation import Notation
+from ._notation import Cells, Notation
 from .limits import MOST_COUNTS
 
 if TYPE_CHECKING:

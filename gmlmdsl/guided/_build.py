@@ -20,9 +20,7 @@ from ..graph import Lowered, autoregressive, guided, lower_model, user_function,
 from ..plan import BUDGET, plan_prefixes
 from ..program import AUTOREGRESSIVE, ir, is_guided
 from ._beams import Beams
-from ._brackets import Brackets
-from ._host import PythonJudge
-from ._judges import AbstractJudge, Completable, Noisy, Probed, WithLeaves, expected
+from ._judges import AbstractJudge, Brackets, Completable, Noisy, Probed, PythonJudge, WithLeaves, expected
 from ._loop import Named
 from ._methods import Backtracking, BlockBest, Plain, Rejection, TokenwiseByValue, TokenwiseRejection
 from ._oracle import HostOracle, is_host, oracle_of

@@ -15,8 +15,7 @@ import numpy as np
 from ..derive import bounded_jit, on_device, undefined_outputs
 from ..plan import verify_held
 from ..program import ir
-from ._host import no_value
-from ._judges import View
+from ._judges import View, no_value
 from ._methods import Rejection
 from ._oracle import is_host, verify_law
 from ._run import Game, Rules, Run, Standing, Wrong, begun, judged, law_here, moved, one_turn, refused, refused_behind, seen_before

@@ -14,8 +14,7 @@ from .._diagnostics import fail
 from ..graph import NetworkForm
 from ._causal import CausalEncoderDecoder, CausalTransformer
 from ._decoder import Decoder
-from ._encoder_decoder import EncoderDecoder
-from ._length import AffineLength, FertilityLength, LengthClassifier
+from ._encoder_decoder import AffineLength, EncoderDecoder, FertilityLength, LengthClassifier
 from ._mlp import MLP
 from ._network import AbstractLengthHead, AbstractNetwork
 from ._pretrained import pretrained_network, with_pretrained_weights

@@ -1,6 +1,8 @@
 """Draws of the parameters of a fit from their posterior.
 
 The draws come from NUTS on the model of `to_numpyro`, with the log likelihood of each row.
+
+Chains run in calls of a fixed number of steps, so that one compiled program serves all runs.
 """
 
 from __future__ import annotations
@@ -20,15 +22,14 @@ from ..assess import How, evidence_of, params64, rows_under, verify_minimum, ver
 from ..data import decode, random_key, verified_seed
 from ..derive import bounded_jit, on_device, quickly_compiled
 from ..evaluate import over_rows, tangent
-from ..fit import WORTH_MERGING, Evidence, LongFit, at_kinks, curvature, evidence_identity, long_fit, objective_colouring
+from ..fit import WORTH_MERGING, Evidence, LongFit, at_kinks, curvature, evidence_identity, long_fit, objective_colouring, restored
 from ..plan import BUDGET
 from ..sample import SamplingWarning, to_arviz
 from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source
 from ._likelihood import Likelihood, is_likelihood, is_whole, likelihood_of_rows
 from ._numpyro_model import NumpyroModel, calibrated, to_numpyro, verify_choice
 from ._sites import at_coordinates, coordinates, jacobian
-from ._strides import STRIDE, in_strides
-from .limits import ADAPTED_STEPS, LEAST_DEVIATION, MOST_DRAWS, MOST_OPERATIONS, SCALED_STEPS, STARTS, WIDEST
+from .limits import ADAPTED_STEPS, LEAST_DEVIATION, MOST_DRAWS, MOST_OPERATIONS, SCALED_STEPS, STARTS, STRIDE, WIDEST
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -432,3 +433,41 @@ def _labelled(
     }
     by_row: dict[str, Any] = {kind: {name: values} for kind, values in pointwise.items()}
     return to_arviz(draws, dims, coords, stats, observed, attrs, **by_row)
+
+
+def in_strides(
+    call: Callable[[PyTree, int], tuple[PyTree, PyTree]], state: PyTree, warmup: int, draws: int, saved: LongFit | None = None
+) -> PyTree:
+    """Return the recorded quantities of some steps of chains, on the host.
+
+    Args:
+        call: a function that runs STRIDE steps, from a state and the number of the first step. It
+            returns the next state, and arrays with axes of chains and steps.
+        state: the state before the first step.
+        warmup: the number of steps that are not recorded.
+        draws: the number of recorded steps after them.
+        saved: the saved states of the run; None saves nothing.
+
+    Returns:
+        The arrays, with axes of chains and draws.
+    """
+    saved = saved or LongFit()
+    parts: list[Sequence[np.ndarray]] = []
+    at, first, size = 0, warmup - warmup % STRIDE, len(jax.tree.leaves(state))
+    if saved.resumed() == [] and saved.unfinished is not None:
+        at, state = int(saved.unfinished[0]), restored(saved.unfinished[1 : size + 1], state)
+        parts = [saved.unfinished[size + 1 :]] if at > first else []
+    while True:
+        state, told = call(state, at)
+        if at >= first:
+            parts.append([np.asarray(a) for a in jax.tree.leaves(told)])
+        if (at := at + STRIDE) >= warmup + draws:
+            break
+        # The last stride is not saved: the structure of what is recorded is that of a call.
+        here = np.asarray(at), state
+        saved.reached_within(lambda here=here: (*here, _joined(parts)))
+    return jax.tree.unflatten(jax.tree.structure(told), [a[:, warmup - first : warmup - first + draws] for a in _joined(parts)])
+
+
+def _joined(parts: list[Sequence[np.ndarray]]) -> list[np.ndarray]:
+    return [np.concatenate(a, axis=1) for a in zip(*parts, strict=True)]

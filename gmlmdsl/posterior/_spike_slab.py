@@ -35,9 +35,8 @@ from jaxtyping import Array, Bool, Float, Int
 from ..derive import accepted, bounded_jit, on_device, words_apart
 from ..fit import LongFit
 from ._chances import AbstractChances
-from ._draws import potential
+from ._draws import STRIDE, in_strides, potential
 from ._likelihood import Likelihood
-from ._strides import STRIDE, in_strides
 from .limits import ACCEPTED, FADES, JITTER, LEAPS
 
 HIDDEN = 1 << 30  # number of the keys of the probabilities of the indicators, apart from those of steps

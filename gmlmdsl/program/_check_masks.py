@@ -13,18 +13,17 @@ from .._diagnostics import Fix, Span, listed
 from ..syntax import old_forms, tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form, match_arguments
-from ._blocks import BlockTerm, Cells, FormCall
 from ._check_networks import report_idle, without
-from ._check_visits import check_visits, refuse_visits
 from ._expressions import INDEXED, MODEL, Where, check_number, in_figures, known_number, lets_of, mentions, verify_written_out
 from ._form import Form
 from ._mask_bodies import FormMask, Independent, Listed, Mask, MaskBody, MaskMixture
 from ._options import input_options
 from ._program import Model, Variable
 from ._references import check_index, check_name, slots_of, verify_count
+from ._refinement import check_visits, refuse_visits
 from ._scope import CELLS, Scope
 from ._sets import check_clauses, check_set
-from ._terms import Clauses, Expression, IndexValue, Loop, ParameterValue, SetOf, VariableValue, walk
+from ._terms import BlockTerm, Cells, Clauses, Expression, FormCall, IndexValue, Loop, ParameterValue, SetOf, VariableValue, walk
 from .limits import LONGEST_EDIT, MOST_MIXED, MOST_MIXTURES
 
 PLACES = Where(

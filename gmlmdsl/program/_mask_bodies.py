@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .._diagnostics import Span
-from ._blocks import BlockTerm, FormCall
-from ._terms import Checked, Clauses, Expression
+from ._terms import BlockTerm, Checked, Clauses, Expression, FormCall
 
 Normalised = Callable[[Sequence[Expression], Span], Sequence[float]]
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .._diagnostics import Diagnostic
-from ._braces import excess, mend_braces
 from ._explain import explain
 from ._fault import Edit, Fault, around, locate, names_in, opens_statement, reads_whole, restart, resumption
 from ._lex import Tokens
 from ._machine import Stack, Stop, can_follow, run
-from ._repair import repairs
+from ._repair import excess, mend_braces, repairs
 from ._tables import Tables
 from ._words import LEVELS
 from .limits import MAX_ERRORS, MAX_ERRORS_WHEN_LONG, MOST_LOOKS, STEPS_OF_AN_ERROR

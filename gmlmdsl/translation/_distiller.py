@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .._types import JsonObject
-from ._beams import beams_of, distillers
 from ._corpus import read_lines
 from ._metrics import corpus_bleu, tokenisers_of
+from ._programs import beams_of, distillers
 from ._split import SHARES
 from .limits import SCORED_LINES, TIMED_LINES
 

@@ -19,18 +19,15 @@ from .._diagnostics import GmlmError, fail, only
 from .._types import InputLike, JsonObject
 from ..files import write_whole
 from ..program import check_file
-from ._beams import distillers
-from ._corpus import Counts, clean, read_lines, read_pairs
+from ._corpus import Counts, Texts, clean, read_lines, read_pairs, without_overlap
 from ._distill import FORMAT as DISTILLED
 from ._distill import chunks_of, distill
 from ._kept_stages import Done, Stages, Tell, file_hash
 from ._metrics import verify_learnt
-from ._programs import bound, digest_of, roles_of, shared_vocabulary, sides
-from ._texts import Texts, without_overlap
-from ._train_pairs import Pairs, Recipe, train_pairs
+from ._programs import bound, digest_of, distillers, roles_of, shared_vocabulary, sides
+from ._train_pairs import Pairs, Recipe, Start, train_pairs
 from ._translator import Translator
 from ._vocabulary import Vocabulary
-from ._warm_start import Start
 from .limits import CURVE_POINTS, MEASURED_SENTENCES
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from .._load_fit import load_fit
 from .._types import JsonObject
 from ..files import write_whole
 from ..graph import versions
-from ._beams import by_beams
+from ._bundle import write_translator
 from ._claims import claims
 from ._corpus import read_lines, read_pairs
 from ._dependency import dependency
@@ -25,8 +25,8 @@ from ._distiller import choose_students
 from ._evaluate import evaluate
 from ._kept_stages import file_hash
 from ._latency import latency
+from ._programs import by_beams
 from ._rerank import RERANKED, Reranked, candidate_count
-from ._translator_file import write_translator
 from .limits import LONGEST_DRAWN, SHOWN_TRANSLATIONS
 
 if TYPE_CHECKING:

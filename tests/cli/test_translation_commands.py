@@ -18,7 +18,7 @@ from gmlmdsl.cli._translation_commands import app
 from gmlmdsl.cli._translation_show import EvaluateRequest, TranslateRequest, run_evaluate, run_translate
 from gmlmdsl.train._network_fit import NetworkFit
 from gmlmdsl.translation import Shortlist, _shortlist, evaluate, read_bundle, read_lines, score
-from gmlmdsl.translation._translator_file import load_translator, write_translator
+from gmlmdsl.translation._bundle import load_translator, write_translator
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 ROOT = Path(__file__).parents[2]

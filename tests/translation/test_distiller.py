@@ -14,9 +14,9 @@ from translation_cases import PROGRAM
 from gmlmdsl.program import check_file
 from gmlmdsl.report._translation_report import _chosen
 from gmlmdsl.translation import Pipeline, PipelineOptions, _distiller, read_pairs
-from gmlmdsl.translation._beams import by_beams
 from gmlmdsl.translation._distiller import choose_distiller
 from gmlmdsl.translation._metrics import corpus_bleu
+from gmlmdsl.translation._programs import by_beams
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 

@@ -21,7 +21,7 @@ from gmlmdsl.files import alone
 from gmlmdsl.program import check_file
 from gmlmdsl.report import translation_report
 from gmlmdsl.train._checkpoints import Checkpoints
-from gmlmdsl.train._training_log import TrainingBar
+from gmlmdsl.train._training import TrainingBar
 from gmlmdsl.translation import (
     Pipeline,
     PipelineOptions,
@@ -37,12 +37,12 @@ from gmlmdsl.translation import (
     read_pairs,
     train_translator,
 )
+from gmlmdsl.translation._bundle import load_translator
+from gmlmdsl.translation._corpus import Texts as OnlyTexts
 from gmlmdsl.translation._distill import Distilled, distill, loops
 from gmlmdsl.translation._kept_stages import Stages
-from gmlmdsl.translation._texts import Texts as OnlyTexts
 from gmlmdsl.translation._train_pairs import Recipe
 from gmlmdsl.translation._translator import Translation
-from gmlmdsl.translation._translator_file import load_translator
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 RECIPE = Recipe(steps=30, batch_size=16, optimizer="adam", learning_rate=0.02, save_every=10)
