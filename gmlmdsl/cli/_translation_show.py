@@ -17,6 +17,7 @@ from .._diagnostics import counted, fail
 from .._progress import bar, shows_progress
 from ._console import note, print_table, stdin_bytes, warn
 from ._model_source import checked_program, pick
+from ._program_arguments import same_named
 from ._show import verify_writable
 from .limits import COVERED_PAIRS, WIDTH_STEP
 
@@ -130,22 +131,9 @@ def run_train(request: TrainRequest, recipe: Recipe, texts: Texts, out: Path) ->
     _verify_validation(recipe, texts)
     checked, inputs = checked_program(request.file, request.inputs, request.arrays)
     name = pick(request.model, [n for n, m in checked.models.items() if m.conditional is not None], "translation model", "model")
-    job = TrainJob(
-        checked,
-        name,
-        texts,
-        out,
-        recipe,
-        inputs,
-        request.mask,
-        request.sampler,
-        request.vocabulary,
-        direction_of(request.languages, texts.reverse),
-        not request.restart,
-        request.allow_python,
-        mesh_axis=request.mesh_axis,
-        byte_fallback=request.byte_fallback,
-    )
+    options = same_named(TrainJob, vars(request)) | {"model": name, "inputs": inputs}
+    options |= {"direction": direction_of(request.languages, texts.reverse), "resume": not request.restart}
+    job = TrainJob(checked=checked, texts=texts, folder=out, recipe=recipe, **options)
     done = train_translator(job, note)
     print(done.fit)
     print(f"saved {done.bundle}; next: gmlm translate {done.bundle}")
@@ -435,31 +423,10 @@ def run_pipeline(request: PipelineRequest, teacher: Recipe, student: Recipe, tex
     checked, inputs = checked_program(request.file, request.inputs, request.arrays)
     if unknown := [name for name in request.masks if name not in checked.masks]:
         raise fail("E506", f"the program has no mask `{unknown[0]}`", help=f"it has {', '.join(checked.masks)}")
-    options = PipelineOptions(
-        request.file,
-        texts,
-        out,
-        teacher,
-        student,
-        inputs=inputs,
-        vocabulary=request.vocabulary,
-        masks={checked.masks[name].model: name for name in request.masks},
-        teacher_sampler=request.teacher_sampler,
-        samplers=request.samplers,
-        direction=direction_of(request.languages, texts.reverse),
-        raw=request.raw,
-        warm=request.warm,
-        minutes=request.minutes,
-        measured=request.sentences,
-        seed=request.seed,
-        allow_python=request.allow_python,
-        command=shlex.join(["gmlm", *sys.argv[1:]]),
-        mesh_axis=request.mesh_axis,
-        byte_fallback=request.byte_fallback,
-        learnt=request.learnt,
-        restart=request.restart,
-    )
-    run = Pipeline(options, note)
+    options = same_named(PipelineOptions, vars(request)) | {"inputs": inputs, "measured": request.sentences}
+    options |= {"masks": {checked.masks[name].model: name for name in request.masks}}
+    options |= {"direction": direction_of(request.languages, texts.reverse), "command": shlex.join(["gmlm", *sys.argv[1:]])}
+    run = Pipeline(PipelineOptions(request.file, texts, out, teacher, student, **options), note)
     content = run.run(lambda found, arrays, path: translation_report(found, arrays).save(path) and None)
     show_scores(content["scores"], signed=True)
     for name, notes in content["training"].items():

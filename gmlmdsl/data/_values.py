@@ -37,8 +37,28 @@ Array = np.ndarray
 MISSING = -1  # This is the code of a cell that was not observed.
 
 
+class LabelledRows:
+    """Rows that may have labels.
+
+    Attributes:
+        index: the labels of the rows, if x has labels for them.
+    """
+
+    index: Index | None
+
+    def matched(self, value: Any, what: str) -> Any:
+        """Return a value with a number for each row, in the order of the rows.
+
+        Labels decide if both sides have labels.
+
+        Raises:
+            GmlmError: E501 if its labels are not those of the rows.
+        """
+        return with_rows_of(self.index, value, what)
+
+
 @dataclass(frozen=True)
-class Data:
+class Data(LabelledRows):
     """Configurations as codes.
 
     Attributes:
@@ -50,16 +70,6 @@ class Data:
     codes: Array
     shape: tuple[int, ...]
     index: Index | None = field(default=None, compare=False, repr=False)
-
-    def matched(self, value: Any, what: str) -> Any:
-        """Return a value with a number for each row, in the order of the rows.
-
-        Labels decide if both sides have labels.
-
-        Raises:
-            GmlmError: E501 if its labels are not those of the rows.
-        """
-        return with_rows_of(self.index, value, what)
 
 
 def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None = None) -> Data:

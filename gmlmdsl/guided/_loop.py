@@ -18,7 +18,7 @@ from ..program import ir
 from ._judges import View, no_value
 from ._methods import Rejection
 from ._oracle import is_host, verify_law
-from ._run import Game, Rules, Run, Standing, Wrong, begun, judged, law_here, moved, one_turn, refused, refused_behind, seen_before
+from ._run import Game, Rules, Run, Standing, Wrong, begun, judged, law_here, moved, one_turn, pushed, refused, refused_behind, seen_before
 from ._walk import Walk, brought_up, walk_turn
 from .limits import FEW_ROWS, MOST_FRUITLESS, MOST_FRUITLESS_TURNS, MOST_HOST_TURNS, MOST_ROWS, MOST_STATE_BYTES, TURNS_PER_CALL
 
@@ -299,9 +299,7 @@ def _hosted_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
     law = _law_there(game, at, ~np.asarray(at.run.done))
     seen = seen_before(game, at, ~at.run.done) if game.method.before else None
     symbols, run = _moved(Game(None, None, game.method, game.rules), at.run, law, seen)
-    oracle = game.oracle.push(at.oracle, symbols)
-    judge = None if game.judge is None else game.judge.push(at.judge, symbols)
-    v = game.judge.values(judge, run.view(game.rules), game.oracle, oracle) if game.judge is not None and game.method.after else None
+    oracle, judge, v = pushed(game, at, run, symbols)
     back, run, wrong = _judged(Game(None, None, game.method, game.rules), at.run, run, seen, v)
     judge = None if game.judge is None else game.judge.pop(judge, back)
     return Standing(run, game.oracle.pop(oracle, back), judge), wrong.with_law(at.run, ~at.run.done, law)

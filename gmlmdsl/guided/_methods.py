@@ -24,17 +24,10 @@ class Plain(AbstractMethod):
     before: ClassVar[bool] = False
     after: ClassVar[bool] = False
 
-    def begin(self, rules: Rules, run: Run) -> None:
-        """Return no memory."""
-
     def propose(self, rules: Rules, run: Run, law: Law, seen: None) -> tuple[Rows, Run]:
         """Propose a symbol for every row that is not whole."""
         symbols = likeliest(law) if self.greedy else drawn(law, run)
         return jnp.where(run.done, NONE, symbols), run.counted(~run.done, jnp.zeros_like(run.done))
-
-    def settle(self, rules: Rules, run: Run, v: None) -> tuple[Rows, Run]:
-        """Keep all symbols."""
-        return jnp.zeros_like(run.lengths), run.settled(rules.whole(run.lengths, run.last), jnp.zeros_like(run.done))
 
 
 class Rejection(AbstractMethod):
@@ -136,9 +129,6 @@ class TokenwiseByValue(AbstractMethod):
     before: ClassVar[bool] = True
     after: ClassVar[bool] = False
 
-    def begin(self, rules: Rules, run: Run) -> None:
-        """Return no memory."""
-
     def propose(self, rules: Rules, run: Run, law: Law, seen: Float[Array, "rows values"]) -> tuple[Rows, Run]:
         """Propose the accepted symbol, and count all calls of its position.
 
@@ -155,10 +145,6 @@ class TokenwiseByValue(AbstractMethod):
         calls = jnp.where(run.done, 0, refused + (~out).astype(jnp.int32))
         run = run.counted(calls, jnp.where(run.done, 0, rules.n_values)).settled(out, out)
         return jnp.where(run.done, NONE, pick_token(taken, for_symbol)), run
-
-    def settle(self, rules: Rules, run: Run, v: None) -> tuple[Rows, Run]:
-        """Keep all symbols."""
-        return jnp.zeros_like(run.lengths), run.settled(rules.whole(run.lengths, run.last), jnp.zeros_like(run.done))
 
 
 def _failures(words: Words, chance: Float[Array, " rows"]) -> Rows:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail, tell, whole_number
-from .._types import Draws, Given, JsonObject, Label, Missing, Rows
+from .._types import Draws, Given, JsonObject, Missing, Rows
 from ..assess import How, evidence_of, params64, rows_under, verify_minimum, verify_own
 from ..data import decode, random_key, verified_seed
 from ..derive import bounded_jit, on_device, quickly_compiled
@@ -28,7 +28,7 @@ from ..sample import SamplingWarning, to_arviz
 from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source
 from ._likelihood import Likelihood, is_likelihood, is_whole, likelihood_of_rows
 from ._numpyro_model import NumpyroModel, calibrated, to_numpyro, verify_choice
-from ._sites import at_coordinates, coordinates, jacobian
+from ._sites import at_coordinates, axes_of_parameters, coordinates, jacobian
 from .limits import ADAPTED_STEPS, LEAST_DEVIATION, MOST_DRAWS, MOST_OPERATIONS, SCALED_STEPS, STARTS, STRIDE, WIDEST
 
 if TYPE_CHECKING:
@@ -415,8 +415,7 @@ def _labelled(
     evidence: Evidence, meta: JsonObject, draws: dict[str, Array], stats: dict[str, Array], pointwise: dict[str, Array], calibration: str
 ) -> Draws:
     graph = evidence.lowered.graph
-    dims: dict[str, list[str]] = {p.name: list(p.dims) for p in graph.parameters}
-    coords: dict[str, Sequence[Label]] = {d: list(c) for p in graph.parameters for d, c in zip(p.dims, p.coords, strict=True)}
+    dims, coords = axes_of_parameters(graph)
     observed = {v.name: decode(graph, evidence.codes, (evidence.codes.shape[1],))[v.name] for v in graph.observed}
     dims |= {v.name: list(v.dims) for v in graph.observed if v.name not in dims}
     coords |= {d: list(c) for v in graph.observed for d, c in zip(v.dims, v.coords, strict=True)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail, known, listed, tell, with_whole_numbers
-from .._types import ArrayLike, Draws, DrawsLike, JsonObject, Label
+from .._types import ArrayLike, Draws, DrawsLike, JsonObject
 from ..data import generator, keys_of, verified_seed
 from ..derive import bounded_jit
 from ..evaluate import SPIKE_SLAB, over_rows
@@ -28,7 +28,7 @@ from ..sample import SamplingWarning, groups_of, summary, to_arviz
 from ._chances import BetaBernoulli, Known, StochasticBlock, cells_of_clusters, chances_of
 from ._likelihood import Likelihood, is_likelihood, likelihood_of_rows
 from ._numpyro_model import LIKELIHOOD, UNCALIBRATED
-from ._sites import at_coordinates, coordinates
+from ._sites import at_coordinates, axes_of_parameters, coordinates
 from ._spike_slab import ACCEPTED, LEAPS, Target, Walk, curvature_at, definite, run
 from .limits import GRADIENT, LEAST_ACCEPTED, LIKELY, MOST_WALK_OPERATIONS
 
@@ -198,8 +198,7 @@ def _labelled(
     provenance: JsonObject,
 ) -> Draws:
     graph, at = estimate.evidence.lowered.graph, 0
-    dims: dict[str, list[str]] = {p.name: list(p.dims) for p in graph.parameters}
-    coords: dict[str, Sequence[Label]] = {d: list(c) for p in graph.parameters for d, c in zip(p.dims, p.coords, strict=True)}
+    dims, coords = axes_of_parameters(graph)
     for p in spiked:
         name = INCLUDED.format(p.name)
         draws[name] = told.included[..., at : at + p.size].reshape(*told.included.shape[:2], *p.shape)

@@ -129,7 +129,7 @@ def plot_network(
         axes.set_aspect("equal")
         axes.margins(*((0.3, 0.1) if not ring else (0.16, 0.16) if len(names) <= MOST_UPRIGHT else (0.5, 0.5)))
         axes.set_axis_off()
-        _legend(axes, most, label, value, sure, shades, _Cut(float(cut), hidden))
+        _legend(axes, most, label, value, sure, shades, float(cut), hidden)
     return axes.figure  # pyright: ignore[reportReturnType]
 
 
@@ -262,14 +262,6 @@ class _Mark:
     label: str
     colour: Any
     shape: str
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """The strength below which lines are not drawn, and their number."""
-
-    below: float
-    hidden: int
 
 
 def _marks_of(groups: Any, colours: Any, names: list[str]) -> dict[str, _Mark] | None:
@@ -415,7 +407,9 @@ def _covered(box: Array, others: Array) -> float:
     return float(np.prod(np.maximum(common, 0.0), axis=1).sum())
 
 
-def _legend(axes: Axes, limit: float, label: str, value: Array, sure: Array, fields: Mapping[str, float] | None, cut: _Cut) -> None:
+def _legend(
+    axes: Axes, limit: float, label: str, value: Array, sure: Array, fields: Mapping[str, float] | None, below: float, hidden: int
+) -> None:
     """Add the legend of lines and nodes.
 
     It shows the signs of the lines, the strength of the widest line, the number of hidden lines,
@@ -440,8 +434,8 @@ def _legend(axes: Axes, limit: float, label: str, value: Array, sure: Array, fie
             mark: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 8, "markeredgecolor": LIGHT["ink"]}
             shown.append(Line2D([], [], color=colour, label=f"node at {sign * largest:.3g}", **mark))
     title = f"widest line: {limit:.3g}" if known.any() else None if len(value) else f"no {plain(label)} that is not 0"
-    if cut.hidden:
-        hidden = f"{cut.hidden} below {cut.below:g} hidden"
+    if hidden:
+        hidden = f"{hidden} below {below:g} hidden"
         title = f"{title}; {hidden}" if known.any() else hidden
     axes.legend(handles=shown, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, title=title, title_fontsize=8.5, fontsize=8.5)
 

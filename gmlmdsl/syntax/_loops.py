@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass
 
 from .._diagnostics import Diagnostic, Fix, Span
-from ._fault import Edit, Fault, column
+from ._fault import Edit, Fault, column, depth_of
 from ._lex import Token, closing
-from ._notations import cut, depth_of, text_of, with_depth
+from ._notations import cut, text_of, with_depth
 from ._words import LEVELS, STATEMENT_WORDS
 from .limits import MOST_DIGITS, MOST_STATEMENTS
 

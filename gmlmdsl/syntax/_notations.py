@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from .._diagnostics import Diagnostic, Fix, Span
-from ._fault import Edit, Fault, resumption
+from ._fault import Edit, Fault, depth_of, resumption
 from ._lex import CLOSING, OPENING, Token, closing, short
 
 Faults = dict[int, Diagnostic]
@@ -171,10 +171,6 @@ def _compares(fault: Fault, start: int) -> bool:
     rest = fault.tokens[start:]
     end = next((k for k, t in enumerate(rest) if t.opens_line or not t.text or t.text == "for"), len(rest))
     return any(t.text in COMPARISONS or t.text in ("and", "or", "not") for t in rest[:end])
-
-
-def depth_of(tokens: list[Token]) -> int:
-    return sum((t.text in OPENING) - (t.text in CLOSING) for t in tokens)
 
 
 def with_depth(tokens: Sequence[Token], at: int) -> Iterator[tuple[int, int]]:
@@ -354,12 +350,17 @@ def double_index(fault: Fault, faults: Faults) -> Edit | None:
     tokens, at = fault.tokens, fault.at
     if fault.token.text != "[" or not fault.previous or fault.previous.text != "]" or fault.token.opens_line:
         return None
-    span = fault.span(fault.previous).to(fault.span(fault.token))
     first, close = _operand(tokens, at), closing(tokens, at)
-    if first is None or close is None:
-        return None
-    shown = text_of(fault, tokens[first : close + 1]).replace(span.text, ", ")
-    diagnostic = Diagnostic("E107", "all indices stand in one pair of brackets", span, help=f"write `{cut(shown)}`", fix=Fix(span, ", "))
+    return None if first is None or close is None else _in_one_pair(fault, first, close)
+
+
+def _in_one_pair(fault: Fault, first: int, close: int) -> Edit:
+    """Return the edit of `a[i][j]`, from its token `first` to its last bracket, to `a[i, j]`."""
+    tokens, at = fault.tokens, fault.at
+    span = fault.span(tokens[at - 1]).to(fault.span(tokens[at]))
+    help_ = f"write `{cut(text_of(fault, tokens[first : close + 1]).replace(span.text, ', '))}`"
+    message = "all indices stand in one pair of brackets"
+    diagnostic = Diagnostic("E107", message, span, help=help_, fix=Fix(span, ", "))
     return Edit(at - 1, at + 1, (fault.make(",", fault.token),), diagnostic, far=1)
 
 
@@ -530,10 +531,7 @@ def index_behind_an_index(fault: Fault, faults: Faults) -> Edit | None:
     close = closing(tokens, at)
     if not first or tokens[first - 1].text not in ("}", "]") or close is None:
         return None
-    span, inside = fault.span(tokens[at - 1]).to(fault.span(tokens[at])), text_of(fault, tokens[first : close + 1])
-    shown = inside.replace(span.text, ", ")
-    diagnostic = Diagnostic("E107", "all indices stand in one pair of brackets", span, help=f"write `{cut(shown)}`", fix=Fix(span, ", "))
-    return Edit(at - 1, at + 1, (fault.make(",", fault.token),), diagnostic, far=1)
+    return _in_one_pair(fault, first, close)
 
 
 def loop_in_a_list(fault: Fault, faults: Faults) -> Edit | None:

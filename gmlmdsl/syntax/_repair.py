@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
-from ._fault import Edit, Fault, opens_statement, restart
+from ._fault import Edit, Fault, depth_of, opens_statement, restart
 from ._habits import MENDS, is_drawn, named_term
 from ._lex import CLOSING, OPENING, QUOTES, Token, closing, short
 from ._loops import LOOPS, loop_in_front
 from ._machine import run
-from ._notations import MAPS, NOTATIONS, depth_of, loop_in_a_list, text_of
+from ._notations import MAPS, NOTATIONS, loop_in_a_list, text_of
 from ._words import LEVELS, STATEMENT_WORDS, slips
 from .limits import LEAST_GAIN, MOST_TOKENS
 

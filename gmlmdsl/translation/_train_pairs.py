@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,26 +74,10 @@ class Recipe:
             log: the path of the log.
             resume: whether to resume from checkpoints in the folder.
         """
-        own = self.optimizer == "adafactor"  # `gm.Training` makes the schedule of AdaFactor.
-        return Training(
-            steps=self.steps,
-            batch_size=self.batch_size,
-            label_smoothing=self.label_smoothing,
-            ema=self.ema,
-            average_last=self.average_last,
-            accumulate=self.accumulate,
-            precision=self.precision,
-            buckets=self.buckets,
-            validation=validation,
-            evaluate_every=self.evaluate_every,
-            patience=self.patience,
-            checkpoint=checkpoint,
-            save_every=self.save_every,
-            resume=resume,
-            log=log,
-            warmup=self.warmup if own else None,
-            learning_rate=self.learning_rate if own else None,
-        )
+        options: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(Training) if hasattr(self, f.name)}
+        if self.optimizer != "adafactor":  # `gm.Training` makes the schedule of AdaFactor only.
+            options |= {"warmup": None, "learning_rate": None}
+        return Training(**options, validation=validation, checkpoint=checkpoint, resume=resume, log=log)
 
     def verify(self) -> None:
         """Raise an error for invalid options, before any text is read.
