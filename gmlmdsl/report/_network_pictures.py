@@ -435,8 +435,8 @@ def _legend(
             shown.append(Line2D([], [], color=colour, label=f"node at {sign * largest:.3g}", **mark))
     title = f"widest line: {limit:.3g}" if known.any() else None if len(value) else f"no {plain(label)} that is not 0"
     if hidden:
-        hidden = f"{hidden} below {below:g} hidden"
-        title = f"{title}; {hidden}" if known.any() else hidden
+        left_out = f"{hidden} below {below:g} hidden"
+        title = f"{title}; {left_out}" if known.any() else left_out
     axes.legend(handles=shown, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, title=title, title_fontsize=8.5, fontsize=8.5)
 
 
