@@ -12,10 +12,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ._decoder import Decoder, Weights
 from ._layers import NEVER, dropout, embedded, features_kept, normal, tied_logits, unseen, wide
 from ._network import AbstractLengthHead, AbstractNetwork, Attention, Encoding
-from ._transformer import Encoder, with_positions
+from ._transformer import Decoder, Encoder, Weights, with_positions
 from .limits import LEAST_FERTILITY, MOST_FERTILITY
 
 

@@ -24,10 +24,10 @@ from jaxtyping import Array, Float, Int
 
 from .._diagnostics import fail, is_one_of
 from ._causal import CausalEncoderDecoder
-from ._decoder import PositionalAttention
 from ._encoder_decoder import AbstractEncoderDecoder
 from ._layers import FeedForward, MultiHeadAttention, tied_logits
 from ._network import AbstractNetwork
+from ._transformer import PositionalAttention
 from .limits import LEAST_REDUCED, LEAST_SCALE, MOST_SHARE, TRIED_COLUMNS, TRIED_ROWS, TRIED_RUNS
 
 FLOAT32, AUTO = "float32", "auto"

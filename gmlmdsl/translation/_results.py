@@ -21,10 +21,10 @@ from ._bundle import write_translator
 from ._claims import claims
 from ._corpus import read_lines, read_pairs
 from ._dependency import dependency
-from ._distiller import choose_students
 from ._evaluate import evaluate
 from ._kept_stages import file_hash
 from ._latency import latency
+from ._pipeline_choices import choose_students
 from ._programs import by_beams
 from ._rerank import RERANKED, Reranked, candidate_count
 from .limits import LONGEST_DRAWN, SHOWN_TRANSLATIONS
