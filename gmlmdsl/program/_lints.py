@@ -252,12 +252,12 @@ def _unseen(mask: Mask, model: Model, place: Span) -> Iterator[Diagnostic]:
     hidden = mask.body.hidden_variables() | {v.name for v in model.variables.values() if v.role == "latent"}
     seen: set[str] = set()
     touched: set[str] = set()
-    for e in (*(f.value for f in model.factors), *(part for d in model.distributed for part in (d.target, d.probabilities))):
-        touched |= {p.name for p in mentions(e, model.lets) if isinstance(p, ParameterValue)}
     for term in (*((f.value,) for f in model.factors), *((d.target, d.probabilities) for d in model.distributed)):
         parts = [p for e in term for p in mentions(e, model.lets)]
+        own = {p.name for p in parts if isinstance(p, ParameterValue)}
+        touched |= own
         if any(isinstance(p, VariableValue) and p.name in hidden for p in parts):
-            seen |= {p.name for p in parts if isinstance(p, ParameterValue)}
+            seen |= own
     unseen = [p for p in model.parameters.values() if p.name in touched - seen]
     if unseen and model.conditional is None:
         away = [v.name for v in model.variables.values() if v.role == "var" and v.name not in hidden]
