@@ -34,8 +34,6 @@ from ._program_arguments import bind_program, read_weights
 from .limits import MOST_COUNTED_COLUMNS
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from .._compile import BoundProgram
     from ..graph import FactorGraph
     from ..model import Model

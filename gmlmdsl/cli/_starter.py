@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from .._diagnostics import did_you_mean, fail
 from ..files import made_folder, shipped_folder, write_whole
 from ._console import print_table
@@ -22,6 +20,8 @@ from ._program_arguments import bind_program
 from .limits import STARTER_ROWS
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..graph import FactorGraph
 
 # The subfolders of `examples/` whose programs a wheel contains, as pyproject.toml lists them.
@@ -173,6 +173,8 @@ def run_mock(source: ModelSource, rows: int, seed: int, out: Path) -> None:
     Raises:
         GmlmError: E560 if a file exists or cannot be written, and errors of the program.
     """
+    import numpy as np
+
     from ..data import invented
 
     checked, given = checked_program(source.file, source.inputs, source.arrays)
@@ -211,6 +213,8 @@ def run_mock(source: ModelSource, rows: int, seed: int, out: Path) -> None:
 
 
 def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
+    import numpy as np
+
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **arrays)  # pyright: ignore[reportArgumentType]
     return file.getvalue()
@@ -218,6 +222,8 @@ def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 def _cells(graph: FactorGraph, x: Mapping[str, np.ndarray]) -> str:
     """Return a table with a column for each cell, with labels and letters as texts."""
+    import numpy as np
+
     columns: list[Sequence[object]] = []
     heads = []
     for v in graph.observed:

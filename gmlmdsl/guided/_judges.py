@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -24,9 +24,6 @@ from .._types import ArrayLike
 from ..derive import CausalOracle, CausalState, PrefixMachine, PrefixOracle, PrefixState, finite, float_type
 from ..graph import VariableArray
 from ..networks import Probe
-
-if TYPE_CHECKING:
-    import numpy as np
 
 Rows = Int[Array, " rows"]
 WRONG = -1  # The depth of a prefix with which no string of the language begins.
