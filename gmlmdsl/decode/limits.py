@@ -12,4 +12,4 @@ DRAWS_PER_CALL = 64  # draws of a compiled call: the progress bar moves between 
 
 # Attention.
 SUM_TOLERANCE = 0.02  # tolerance of a distribution's sum, in half precision
-RESAMPLES_AT_ONCE = 256
+RESAMPLES_AT_ONCE = 256  # resamples whose means are computed together

@@ -5,7 +5,7 @@ from __future__ import annotations
 MOST_CHARACTERS = 1 << 26  # of a file
 MOST_NUMBERS = 1 << 23  # of all tables of a file
 MOST_STATES = 1 << 16  # of a variable
-MOST_VARIABLES = 1 << 20
+MOST_VARIABLES = 1 << 20  # of a model
 MOST_LITERAL = 200  # numbers of a table that is written into the program
 MOST_DEPTH = 32  # elements of XML inside one another
 # A sum of probabilities that is as far from 1 is divided by.

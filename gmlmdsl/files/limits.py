@@ -13,7 +13,7 @@ MOST_LINE = 1 << 24  # bytes of a line
 MOST_JSON_BYTES = 1 << 26  # bytes of a file of JSON, or of a vocabulary, beside pretrained weights
 
 # The cache of compiled programs.
-MOST_CACHE_BYTES = 2**30
+MOST_CACHE_BYTES = 2**30  # bytes of all entries; above it, the least recently used are removed
 BETWEEN_LOOKS = 2**25  # bytes after whose writing a process checks the size of the folder again
 
 # Whole files.

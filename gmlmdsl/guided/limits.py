@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# Iterations. An iteration reads the next symbol of each row once.
-MOST_TURNS = 1 << 22  # iterations of a row
+# Iterations.
+MOST_TURNS = 1 << 22  # iterations of a row, each of which reads its next symbol once
 MOST_HOST_TURNS = 1 << 16  # iterations of a row with Python functions of the user
 # Iterations of rejection without `tries`, as long as it accepts no string of any row: with Python
 # functions of the user.

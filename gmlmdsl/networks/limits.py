@@ -10,8 +10,8 @@ N_BUCKETS, MOST_DISTANCE = 32, 128
 LEAST_FERTILITY, MOST_FERTILITY = -3, 2
 
 # Pretrained networks.
-MOST_SIZE = 1 << 24  # any dimension
-MOST_LAYERS = 1000
+MOST_SIZE = 1 << 24  # any dimension of an array
+MOST_LAYERS = 1000  # layers of a network
 
 # Reduced precision.
 # Entries of an int8 matrix below which it stays in float32: XLA multiplies it as one of int32 on a

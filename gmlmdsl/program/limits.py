@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-# Depth. Each of these levels takes several nested calls of the checker or of the compiled program.
-MOST_LEVELS = 300  # levels of an expression once its `let`s are written out
+# Depth.
+# Levels of an expression once its `let`s are written out. Here and below, each level takes several
+# nested calls of the checker or of the compiled program.
+MOST_LEVELS = 300
 MOST_INDICES = 80  # levels of indices in indices
 MOST_CALLS = 32  # levels of functions that call one another
 MOST_BODIES = 16  # levels of bodies of a sampler, each a loop or a choice in the compiled program
@@ -21,8 +23,10 @@ MOST_NUMBERS = 1 << 16  # values of a domain of whole numbers that are listed
 MOST_VALUES = 1024  # values of an expression that a comparison lists
 MOST_PAIRS = 1 << 16  # pairs of values that a comparison tries
 
-# Fixes. A fix is suggested only if the changed text was checked.
-MOST_TRIED = 100_000  # characters that are checked again, for all fixes together
+# Fixes.
+# Characters that are checked again, for all fixes together: a fix is suggested only if the changed
+# text was checked.
+MOST_TRIED = 100_000
 OF_A_FAULT = 300  # cost of a fault that is met again, in characters
 MOST_COMPARED = 100_000  # comparisons of unknown names with known ones
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 MOST_TEXT = 1 << 28  # bytes of a file
 MOST_DIGITS = 18  # digits of a whole number, which then fits in 64 bits
 
-# Packed files. Zeros pack to a thousandth. Tables pack to a tenth, and data seldom pack to a
-# hundredth.
-MOST_UNPACKED = 200  # size of the unpacked content in units of the size of the file
+# Packed files.
+# Size of the unpacked content in units of the size of the file. Zeros pack to a thousandth, tables
+# to a tenth, and data seldom to a hundredth.
+MOST_UNPACKED = 200
 # Bytes of text that may be unpacked at any ratio. A million of the shortest lines fit into them,
 # which are read in about a second.
 SURE_UNPACKED_TEXT = 1 << 21

@@ -9,7 +9,7 @@ MAX_SVG = 3_000_000  # bytes of a picture as SVG; a larger one becomes an image
 
 # Sizes.
 FIGURE_WIDTH = 5.2  # inches; at this width, the text of a figure has its normal size on a phone
-CSS_PIXELS_PER_INCH = 108
+CSS_PIXELS_PER_INCH = 108  # pixels of a page for each inch of a figure
 # Width of a figure on a phone in CSS pixels. A wider figure scrolls there, and its text has the
 # same size as in other figures.
 PHONE = 358

@@ -47,9 +47,8 @@ ATTENTION_ROWS = 32  # number of rows whose attention is held in memory at once
 
 # Latency.
 MEASURED_SENTENCES = 500  # minimum number of sentences
-# The fewest runs with a 99th percentile. At least as many runs are made for each batch size if
-# MANY_LINES or more lines are timed.
-LEAST_RUNS = 20
+LEAST_RUNS = 20  # the fewest runs with a 99th percentile
+# Number of timed lines from which on at least LEAST_RUNS runs are made for each batch size.
 MANY_LINES = 100
 MOST_WARM_RUNS = 6  # number of runs of one batch until nothing is compiled
 # Upper limits on the subword tokens of a source, by which runs are grouped, as buckets are.
