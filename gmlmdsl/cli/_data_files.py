@@ -285,9 +285,9 @@ def missing_words(x: Rows) -> str:
     counts = x.missing_counts
     total, cells = sum(counts.values()), len(x) * len(counts)
     some = sorted(((n, c) for c, n in counts.items() if n), key=lambda pair: -pair[0])
-    shown = ", ".join(f"{c} {n}" for n, c in some[:MOST_COUNTED_COLUMNS]) + (
-        f", and {len(some) - MOST_COUNTED_COLUMNS} more columns" * (len(some) > MOST_COUNTED_COLUMNS)
-    )
+    shown = ", ".join(f"{c} {n}" for n, c in some[:MOST_COUNTED_COLUMNS])
+    if len(some) > MOST_COUNTED_COLUMNS:
+        shown += f", and {len(some) - MOST_COUNTED_COLUMNS} more columns"
     return f"{total} of {cells} cells are missing" + (f": {shown}" if shown else "")
 
 

@@ -141,7 +141,8 @@ class Batcher:
         batch: list[Line] = []
         tokens = 0
         for line in self.waiting:
-            fits = not batch or (line.wish == batch[0].wish and tokens + line.tokens <= self.limits.batch and len(batch) < BATCH_SIZES[-1])
+            has_room = tokens + line.tokens <= self.limits.batch and len(batch) < BATCH_SIZES[-1]
+            fits = not batch or (line.wish == batch[0].wish and has_room)
             if line.answer.done():  # The request was given up.
                 continue
             (batch if fits else rest).append(line)

@@ -273,7 +273,8 @@ def run_serve(bundle: Path, how: dict[str, Any], warm_up: Path | None, limits: L
     sampler = translator.sampler_named()
     translator.decoder(sampler)
     lines = [] if warm_up is None else read_lines(warm_up)
-    widths = {-(-len(pieces) // WIDTH_STEP): line for line, pieces in zip(lines, translator.vocabulary.encode(lines), strict=True)}
+    encoded = zip(lines, translator.vocabulary.encode(lines), strict=True)
+    widths = {-(-len(pieces) // WIDTH_STEP): line for line, pieces in encoded}
     for line in widths.values():
         for size in BATCH_SIZES:
             translator.translate([line] * size, cut=True)
@@ -425,7 +426,8 @@ def run_pipeline(request: PipelineRequest, teacher: Recipe, student: Recipe, tex
         raise fail("E506", f"the program has no mask `{unknown[0]}`", help=f"it has {', '.join(checked.masks)}")
     options = same_named(PipelineOptions, vars(request)) | {"inputs": inputs, "measured": request.sentences}
     options |= {"masks": {checked.masks[name].model: name for name in request.masks}}
-    options |= {"direction": direction_of(request.languages, texts.reverse), "command": shlex.join(["gmlm", *sys.argv[1:]])}
+    options |= {"direction": direction_of(request.languages, texts.reverse)}
+    options |= {"command": shlex.join(["gmlm", *sys.argv[1:]])}
     run = Pipeline(PipelineOptions(request.file, texts, out, teacher, student, **options), note)
     content = run.run(lambda found, arrays, path: translation_report(found, arrays).save(path) and None)
     show_scores(content["scores"], signed=True)

@@ -303,7 +303,8 @@ def _intervals(values: Array, counts: Array, replications: int, probability: flo
     """
     n, rng, drawn = len(counts), generator(seed), []
     for start in range(0, replications, RESAMPLES_AT_ONCE):
-        times = rng.multinomial(n, np.full(n, 1 / n), size=min(RESAMPLES_AT_ONCE, replications - start)).astype(float)
+        many = min(RESAMPLES_AT_ONCE, replications - start)
+        times = rng.multinomial(n, np.full(n, 1 / n), size=many).astype(float)
         with np.errstate(invalid="ignore"):
             means = np.einsum("bn,njk->bjk", times, values) / (times @ counts)[:, None]
         drawn.append(np.concatenate([means, means[..., :1] - means[..., 1:]], axis=-1))

@@ -201,7 +201,8 @@ def _extreme(comparison: Comparison) -> np.ndarray:
     values = list(comparison.fits.values())[-1].params["J"]
     finite = np.flatnonzero(~comparison.unbounded)
     ordered = finite[np.argsort(-values[finite], kind="stable")]
-    return ordered if len(ordered) <= MOST_IN_FOREST else np.concatenate([ordered[: MOST_IN_FOREST // 2], ordered[-MOST_IN_FOREST // 2 :]])
+    half = MOST_IN_FOREST // 2
+    return ordered if len(ordered) <= 2 * half else np.concatenate([ordered[:half], ordered[-half:]])
 
 
 def _chains(page: report.Report, sampled: Sampled) -> None:

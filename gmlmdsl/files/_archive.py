@@ -115,7 +115,8 @@ def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[JsonObject
     except OSError as error:
         raise kind.bad(path, f"it cannot be read: {error.strerror or error}") from None
     except kinds_of_damage() as error:
-        raise kind.bad(path, f"it is not an archive, or is damaged: {str(error)[:LONGEST_SHOWN] or type(error).__name__}") from None
+        reason = str(error)[:LONGEST_SHOWN] or type(error).__name__
+        raise kind.bad(path, f"it is not an archive, or is damaged: {reason}") from None
     manifest = _verified_manifest(kind, parts.pop(MANIFEST), path)
     _verify_hashes(kind, manifest["members"], parts, path)
     return {name: manifest[name] for name in ("format", *kind.entries)}, parts

@@ -256,7 +256,8 @@ def _method(name: str, kind: str, options: Mapping[str, Any]) -> AbstractMethod:
             return TokenwiseRejection(tries) if kind == "verifier" else TokenwiseByValue(tries)
         case "backtracking":
             regenerate = options["regenerate"] == "argmax"
-            quota, stride = (derive.on_device(min(int(options[name]), MOST_QUOTA), np.int32) for name in ("quota", "stride"))
+            numbers = (min(int(options[name]), MOST_QUOTA) for name in ("quota", "stride"))
+            quota, stride = (derive.on_device(n, np.int32) for n in numbers)
             return Backtracking(quota, stride, regenerate, bool(options["erase_prompt"]))
         case "value_guided":
             return Walk(int(options["steps"]), str(options["result"]))

@@ -206,7 +206,8 @@ def prefix_values(
     last = None if end is None else int(encode_prompts(model.graph, [[end]]).codes[0, 0])
     rules = Rules(setting.string.size, len(setting.string.labels), last)
     made, codes = setting.judge(judge, last), encode_prompts(model.graph, prefixes, "prefixes").codes
-    found = [_some(made, setting.made_oracle, rules, codes[k : k + PREFIXES_AT_ONCE]) for k in range(0, len(codes), PREFIXES_AT_ONCE)]
+    parts = [codes[k : k + PREFIXES_AT_ONCE] for k in range(0, len(codes), PREFIXES_AT_ONCE)]
+    found = [_some(made, setting.made_oracle, rules, part) for part in parts]
     values = np.concatenate(found)
     verify_values(values, np.ones(len(values), bool), codes, Named(judge, judge, rules))
     return np.exp(values)

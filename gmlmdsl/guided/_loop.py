@@ -211,9 +211,9 @@ def _fruitless(game: Game, run: Run) -> bool:
 
     It might never end.
     """
-    return (
-        _endless(game) and int(run.turn) * max(FEW_ROWS, len(run.done)) >= MOST_FRUITLESS and not bool((run.done & (run.calls > 0)).any())
-    )
+    if not _endless(game) or int(run.turn) * max(FEW_ROWS, len(run.done)) < MOST_FRUITLESS:
+        return False
+    return not bool((run.done & (run.calls > 0)).any())
 
 
 def _endless(game: Game) -> bool:

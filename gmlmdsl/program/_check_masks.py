@@ -44,8 +44,9 @@ def check_mask(mask: tree.Mask, model: Model, scope: Scope) -> Mask | None:
     """
     given = _given(mask, scope)
     for form in old_forms(mask):
-        help = f"write {form.today}" if form.fix is None or len(form.fix.text) > LONGEST_EDIT else f"write `{form.fix.text}`"
-        scope.report("W831", "a form of an earlier version, which will go", form.span, "an old form", help=help, fix=form.fix)
+        fix = form.fix
+        help = f"write `{fix.text}`" if fix and len(fix.text) <= LONGEST_EDIT else f"write {form.today}"
+        scope.report("W831", "a form of an earlier version, which will go", form.span, "an old form", help=help, fix=fix)
     listed = isinstance(mask.body, tree.MaskList)
     body = _listed(mask, mask.body, given, scope) if listed else check_mask_body(mask.body, model, scope)  # pyright: ignore[reportArgumentType]
     return None if body is None or given is None else as_mask(mask.body, mask.name.name, given, body, model, scope, mask.span)

@@ -258,7 +258,8 @@ def plot_effects(
     finite = np.abs(table[np.isfinite(table) & (table != 0)])
     limit = float(np.quantile(finite, 0.98)) if finite.size else 1.0
     with house_style():
-        axes = axes_of(ax, max(2.4, 0.9 + 0.17 * len(values)), min(11.0, max(FIGURE_WIDTH, 1.2 + 0.055 * len(cells))))
+        width = min(11.0, max(FIGURE_WIDTH, 1.2 + 0.055 * len(cells)))
+        axes = axes_of(ax, max(2.4, 0.9 + 0.17 * len(values)), width)
         image = axes.imshow(
             np.where(np.isfinite(table), table, np.nan).T,
             cmap=ListedColormap(list(DIVERGING)),

@@ -183,5 +183,6 @@ def _smoothed(chain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     window = max(1, len(chain) // 20)
     sums = np.cumsum(np.concatenate([[0.0], chain]))
-    starts = np.unique(np.linspace(0, len(chain) - window, min(TRACE_STRETCHES, len(chain) - window + 1)).astype(int))
+    last = len(chain) - window
+    starts = np.unique(np.linspace(0, last, min(TRACE_STRETCHES, last + 1)).astype(int))
     return starts + (window - 1) / 2, (sums[starts + window] - sums[starts]) / window

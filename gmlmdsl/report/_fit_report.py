@@ -171,8 +171,9 @@ def _missing(report: Report, fit: Fit) -> None:
         return
     counts = fit.missing.cells
     order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
-    more = f"; the {MOST_MISSING_CELLS} with the most of {len(order)}" if len(order) > MOST_MISSING_CELLS else ""
-    rows = [[fit.graph.cell_name(int(c)), int(counts[c]), counts[c] / int(fit.meta["rows"])] for c in order[:MOST_MISSING_CELLS]]
+    shown, n = order[:MOST_MISSING_CELLS], int(fit.meta["rows"])
+    more = f"; the {len(shown)} with the most of {len(order)}" if len(order) > len(shown) else ""
+    rows = [[fit.graph.cell_name(int(c)), int(counts[c]), counts[c] / n] for c in shown]
     report.table(["cell", "missing", "share of rows"], rows, f"How often each cell is missing{more}.")
 
 

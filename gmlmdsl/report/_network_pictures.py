@@ -347,7 +347,9 @@ def _draw_names(axes: Axes, xy: Array, names: list[str], ring: bool) -> None:
         return
     halo = withStroke(linewidth=2.0, foreground=LIGHT["paper"])  # names over lines must be legible
     radial = ring and len(names) > MOST_UPRIGHT
-    written = bare(names) if radial else [fill(n, LINE_LETTERS, max_lines=3, placeholder="..") for n in bare(names)]
+    written = bare(names)
+    if not radial:
+        written = [fill(n, LINE_LETTERS, max_lines=3, placeholder="..") for n in written]
     # On a circle, the names of two neighbours at its top or bottom point away from each other.
     middle = 0.05 if ring else 0.3
     for (x, y), name, way in zip(xy, written, _outward(xy) if ring else label_ways(xy, written), strict=True):

@@ -172,7 +172,8 @@ def _per_batch(loss: NetworkLoss, batches: Batches, mask: ir.Mask, what: str) ->
     """
     codes, cells = batches.rows.codes, 0.0
     for start in range(0, batches.rows.n_rows, ROWS_AT_ONCE):
-        some, weights = jax.numpy.asarray(codes[:, start : start + ROWS_AT_ONCE]), batches.weights[start : start + ROWS_AT_ONCE]
+        part = slice(start, start + ROWS_AT_ONCE)
+        some, weights = jax.numpy.asarray(codes[:, part]), batches.weights[part]
         present = (some >= 0) & (np.arange(len(codes)) < batches.n_cells)[:, None]
         cells += float(weights @ np.asarray(loss.mask.mean_members(jax.numpy.maximum(some, 0), present), np.float64))
     if cells == 0:

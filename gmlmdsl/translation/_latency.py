@@ -68,7 +68,8 @@ class Timing:
         found = {}
         for k in np.unique(edges):
             some = np.array(self.seconds)[edges == k]
-            found[SOURCE_WIDTHS[k] if k < len(SOURCE_WIDTHS) else max(self.pieces)] = (float(np.median(some)), len(some))
+            width = SOURCE_WIDTHS[k] if k < len(SOURCE_WIDTHS) else max(self.pieces)
+            found[width] = (float(np.median(some)), len(some))
         return found
 
     def as_dict(self) -> JsonObject:
@@ -273,8 +274,8 @@ def _fitting(entries: Mapping[str, tuple[Translator, str]], lines: Sequence[str]
 def _batches(lines: Sequence[str], size: int, sentences: int) -> list[list[str]]:
     """Return batches of one size with at least `sentences` lines in all.
 
-    If `sentences` is at least `MANY_LINES`, there are at least `LEAST_RUNS` batches. Too few lines are
-    repeated.
+    If `sentences` is at least `MANY_LINES`, there are at least `LEAST_RUNS` batches. Too few lines
+    are repeated.
     """
     if size < 1 or sentences < 1:
         raise fail("E507", f"batch sizes and the number of sentences are at least 1, got {size} and {sentences}")

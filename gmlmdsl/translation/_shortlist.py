@@ -84,8 +84,8 @@ class Shortlist:
             held: further codes that must be among them; negative ones are ignored.
         """
         q, given = len(self.ranked), np.unique(source[source >= 0])
-        every = [np.arange(END + 1), self.ranked[:FREQUENT_TOKENS], self.likely[given].ravel(), *(np.ravel(h) for h in held)]
-        needed = np.unique(np.concatenate(every))
+        every = [np.arange(END + 1), self.ranked[:FREQUENT_TOKENS], self.likely[given].ravel()]
+        needed = np.unique(np.concatenate([*every, *map(np.ravel, held)]))
         needed = needed[needed >= 0]
         size = 1 << int(len(needed) - 1).bit_length()
         if 2 * size > q:
