@@ -395,7 +395,7 @@ def sample(
     rank: Rank = None,
 ) -> None:
     """Sample from a fitted model, or from a model with given parameters: ArviZ summary and warnings."""
-    options = locals() | {"clamp": clamp or []}
+    options: dict[str, Any] = locals() | {"clamp": clamp or []}
     from ._model_source import ModelSource
     from ._show import SampleRequest, run_sample
 
