@@ -33,8 +33,8 @@ END_NETWORKS = "<!-- end of networks -->"
 NETWORK_FUNCTIONS = {
     "train_probe": "train/_probe.py",
     "prefix_features": "train/_probe.py",
-    "prefix_values": "guided/_values.py",
-    "attention_dependency": "decode/_attention.py",
+    "prefix_values": "guided/_draws.py",
+    "attention_dependency": "decode/_stutter.py",
     "stutter_rate": "decode/_stutter.py",
     "drop_repeats": "decode/_stutter.py",
 }

@@ -13,7 +13,7 @@ from planting import Bug, Found, around, error
 import gmlmdsl as gm
 from gmlmdsl.derive import BeamSearch
 from gmlmdsl.derive._autoregressive import NetworkPrefixes
-from gmlmdsl.networks import _causal, _decoder
+from gmlmdsl.networks import _causal, _transformer
 
 
 def law_sums_to(total: float) -> Found:
@@ -72,7 +72,7 @@ SEARCH_BUGS: tuple[Bug, ...] = (
     Bug(
         "keys and values kept one place too early",
         "DecoderBlock.advance",
-        around(_decoder.DecoderBlock, "advance", lambda f, self, x, t, *rest: f(self, x, jnp.maximum(t - 1, 0), *rest)),
+        around(_transformer.DecoderBlock, "advance", lambda f, self, x, t, *rest: f(self, x, jnp.maximum(t - 1, 0), *rest)),
         partial(search_is_right, "greedy", 1, 1.0),
     ),
     Bug(

@@ -15,7 +15,7 @@ from markdown_blocks import ROOT
 from packaging.requirements import Requirement
 from versions import SETTINGS
 
-from gmlmdsl.cli._examples import examples
+from gmlmdsl.cli._starter import examples
 
 pytest.importorskip("hatchling")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

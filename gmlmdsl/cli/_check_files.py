@@ -14,10 +14,10 @@ from .._types import InputLike
 from ..program import check_file
 from ..syntax import read_source
 from ._console import note, show, stdin_text
+from .limits import MOST_ROUNDS
 
 PIPED = "-"  # This name stands for the standard input.
 MORE = "; indices and sizes are looked at once the text has none"
-MOST_ROUNDS = 20  # Fixing a statement may reveal further faults inside it.
 
 
 def check_files(

@@ -16,6 +16,8 @@ from . import _fit_options as o
 from ._check_files import check_files
 from ._console import show_error, stdin_text, stop
 from ._processes import Coordinator, Processes, Rank, several
+from ._program_arguments import same_named
+from .limits import MOST_SEED
 
 
 class Commands(TyperGroup):
@@ -89,7 +91,6 @@ DrawnBy = Annotated[
         rich_help_panel=o.PROGRAM,
     ),
 ]
-MOST_SEED = (1 << 64) - 1  # `data/_keys.py` defines the same limit, but loads JAX.
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=MOST_SEED, help="Everything random follows from it.")]
 Rows = Annotated[
     int, typer.Option("--rows", metavar="N", min=0, help="The most rows of the table that are shown; 0: all.", rich_help_panel=o.OUTPUT)
@@ -348,16 +349,14 @@ def fit(
     An input that is the number of columns may be left out: the data give it.
     Names of columns become labels of the cells.
     """
+    options = locals() | {"inputs": inputs or [], "where": where or (), "missing": missing or (), "gaps": gaps.value}
     from ._data_files import Reading
     from ._show import FitRequest, run_fit
 
-    dropped = {"row_gaps": row_gaps, "column_gaps": column_gaps}
-    reading = Reading(columns, where or (), missing or (), header, weights, identity, focus, unknown_letters, **dropped)
-    how: dict[str, Any] = {"n_masks": n_masks, "max_steps": max_steps, "gaps": gaps.value, "seed": seed, "allow_python": allow_python}
-    how |= {"starts": starts, "level": level, "checkpoint": checkpoint}
+    options["reading"] = Reading(**same_named(Reading, options))
     with several(processes, coordinator, rank) as here:
-        files = {"out": here.written(out), "report": here.written(report)}
-        run_fit(FitRequest(file, data, mask, model, inputs or [], arrays, reading, rows=rows, **files, mesh_axis=here.axis, **how))
+        options |= {"out": here.written(out), "report": here.written(report), "mesh_axis": here.axis}
+        run_fit(FitRequest(**same_named(FitRequest, options)))
 
 
 @app.command(rich_help_panel=MODELS)
@@ -396,13 +395,14 @@ def sample(
     rank: Rank = None,
 ) -> None:
     """Sample from a fitted model, or from a model with given parameters: ArviZ summary and warnings."""
+    options: dict[str, Any] = locals() | {"clamp": clamp or []}
     from ._model_source import ModelSource
     from ._show import SampleRequest, run_sample
 
-    source = ModelSource(file, model, params, inputs or [], arrays, allow_python)
+    options["source"] = ModelSource(file, model, params, inputs or [], arrays, allow_python)
     with several(processes, coordinator, rank) as here:
-        files = here.written(out), here.written(report), prompt, here.written(store), here.axis
-        run_sample(SampleRequest(source, sampler, draws, warmup, chains, thin, seed, clamp or [], rows, *files))
+        options |= {name: here.written(options[name]) for name in ("out", "report", "store")} | {"mesh_axis": here.axis}
+        run_sample(SampleRequest(**same_named(SampleRequest, options)))
 
 
 @app.command(rich_help_panel=MODELS)
@@ -500,7 +500,7 @@ def examples(
     ] = None,
 ) -> None:
     """List the programs that come with gmlm, or copy one and what it imports. Nothing is overwritten."""
-    from ._examples import run_examples
+    from ._starter import run_examples
 
     if out is not None and name is None:
         raise typer.BadParameter("name the example to copy", param_hint="--out")

@@ -18,11 +18,8 @@ from types import FrameType
 from typing import IO
 
 from .._diagnostics import Diagnostic, GmlmError, fail, rendered, shown, visible
+from .limits import AGAIN_SECONDS, MOST_AGAIN, PIPED_WIDTH, SOON_SECONDS, TEXT_WIDTH
 
-PIPED_WIDTH, TEXT_WIDTH = 120, 100
-AGAIN = 1.0  # Seconds until a swallowed interrupt is raised again.
-MOST_AGAIN = 5
-SOON = 0.05  # Seconds until the next check whether an import has ended.
 # Replacements of mathematical symbols for encodings that lack them. Any other symbol is spelled as
 # `\u2026`.
 PLAIN = {"∑": "sum", "∏": "prod", "·": "*", "−": "-", "√": "sqrt", "∈": "in", "∋": "with", "∉": "not in", "≠": "!=", "≤": "<=", "≥": ">="}
@@ -65,10 +62,10 @@ def interruptible() -> Iterator[None]:
     def interrupt(_: int, frame: FrameType | None) -> None:
         # An exception in C++ code during its import would end the process without a message.
         if hasattr(signal, "setitimer") and _is_importing(frame):
-            signal.setitimer(signal.ITIMER_REAL, SOON)
+            signal.setitimer(signal.ITIMER_REAL, SOON_SECONDS)
             return
         if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, AGAIN if next(left, None) is not None else 0)
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS if next(left, None) is not None else 0)
         raise KeyboardInterrupt
 
     # The signal is ignored, for example after `nohup`.

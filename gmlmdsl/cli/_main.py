@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 
 from ._console import ended, interruptible, settle_streams, stop
+from .limits import HEAP_AHEAD
 
 # These numbers are defined in glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8
-AHEAD = 1 << 26  # Bytes by which the heap grows beyond each request.
 
 
 def main() -> None:
@@ -64,5 +64,5 @@ def keep_freed_memory() -> None:
 
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        for parameter, value in ((M_ARENA_MAX, 1), (M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, -1), (M_TOP_PAD, AHEAD)):
+        for parameter, value in ((M_ARENA_MAX, 1), (M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, -1), (M_TOP_PAD, HEAP_AHEAD)):
             mallopt(parameter, value)

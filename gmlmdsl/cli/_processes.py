@@ -31,6 +31,7 @@ import typer
 
 from .._diagnostics import fail
 from ._console import stop
+from .limits import GRACE, HEARTBEAT, LEAST_THREADS, POLL
 
 _SHARE = "Processes that share the work: on this machine, or with --coordinator on several."
 _MEET = "The address of rank 0, where the processes of several machines meet."
@@ -43,10 +44,6 @@ Rank = Annotated[int | None, typer.Option("--rank", metavar="I", min=0, help=_WH
 AXIS = "process"
 FOLDER = "GMLM_PROCESSES"  # The folder that the starting process shares with its children.
 PEER_ENDED = 75  # The exit status of a process that ends because another one has ended.
-GRACE = 3.0  # Seconds in which processes may end by themselves after one has failed.
-HEARTBEAT = 30  # Seconds after which JAX takes a silent process for ended.
-POLL = 0.05  # seconds
-LEAST_THREADS = 4  # of XLA; with fewer, collective operations may wait for each other
 
 
 @dataclass(frozen=True)

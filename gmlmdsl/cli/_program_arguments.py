@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from ..graph import FactorGraph
     from ..program import Program
     from ..read import Table
+
+
+def same_named(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those options of a command that have the names of the fields of a dataclass."""
+    return {f.name: options[f.name] for f in fields(kind) if f.name in options}
 
 
 def read_inputs(program: Program, assignments: Sequence[str], arrays: Path | None) -> dict[str, InputLike]:

@@ -30,12 +30,11 @@ from starlette.routing import Route
 
 from .._diagnostics import GmlmError, fail, unknown, whole_number
 from .._types import JsonObject
-from ..decode import SIZES
+from ..decode.limits import BATCH_SIZES
 from ..translation import Translation, TranslationOptions, Translator
+from .limits import MOST_CONNECTIONS, RESPONSE_SECONDS
 
 LOOPBACK = ("127.0.0.1", "localhost")
-CONNECTIONS = 512  # More connections at once are refused by a 503 of the HTTP server.
-SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)  # upper ends of the intervals of response times
 AGAIN = {"Retry-After": "1"}
 KINDS = {"sampler": "string", "n_best": "integer", "prefix": "string", "drop_repeats": "boolean", "seed": "integer"}
 PREFIX = "gmlm_"  # of the names of metrics
@@ -142,7 +141,8 @@ class Batcher:
         batch: list[Line] = []
         tokens = 0
         for line in self.waiting:
-            fits = not batch or (line.wish == batch[0].wish and tokens + line.tokens <= self.limits.batch and len(batch) < SIZES[-1])
+            has_room = tokens + line.tokens <= self.limits.batch and len(batch) < BATCH_SIZES[-1]
+            fits = not batch or (line.wish == batch[0].wish and has_room)
             if line.answer.done():  # The request was given up.
                 continue
             (batch if fits else rest).append(line)
@@ -237,7 +237,7 @@ def _timed(call: Callable[[Request], Any], metrics: defaultdict[str, float]) -> 
         seconds = time.perf_counter() - started
         metrics[f'requests_total{{status="{answer.status_code}"}}'] += 1
         metrics["request_seconds_sum"] += seconds
-        for most in (*SECONDS, float("inf")):
+        for most in (*RESPONSE_SECONDS, float("inf")):
             metrics[f'request_seconds_bucket{{le="{"+Inf" if most == float("inf") else most}"}}'] += seconds <= most
         metrics["request_seconds_count"] += 1
         return answer
@@ -384,7 +384,7 @@ def run_service(translator: Translator, limits: Limits, address: tuple[str, int]
         why = getattr(error, "strerror", None) or error
         raise fail("E507", f"{host}, port {port} cannot be opened: {why}", help="choose another `--port`") from None
     app = service(translator, limits, LOOPBACK if host in LOOPBACK else ("*",))
-    config = uvicorn.Config(app, log_level="warning", access_log=False, limit_concurrency=CONNECTIONS, server_header=False)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, limit_concurrency=MOST_CONNECTIONS, server_header=False)
     config.timeout_graceful_shutdown = int(limits.seconds) + 1
     with opened:
         ready(f"http://{f'[{host}]' if ':' in host else host}:{opened.getsockname()[1]}")

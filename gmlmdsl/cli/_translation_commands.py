@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from . import _translation_options as o
 from ._commands import TRANSLATORS, AllowPython, Arrays, AsJson, Inputs, MaskName, ModelName, app
 from ._processes import Coordinator, Processes, Rank, several
+from ._program_arguments import same_named
 
 
 @app.command(rich_help_panel=TRANSLATORS)
@@ -60,18 +61,15 @@ def train(
     The folder then holds the vocabulary, the counts of cleaning, a log, and FOLDER/MODEL.bundle,
     which `gmlm translate` takes.
     """
+    options = locals() | {"inputs": inputs or [], "buckets": o.widths(buckets)}
     from ..translation import Recipe, Texts
     from ._translation_show import TrainRequest, run_train
 
-    data: dict[str, Any] = {"batch_size": batch_size, "accumulate": accumulate, "buckets": o.widths(buckets), "seed": seed}
-    rule: dict[str, Any] = {"optimizer": optimizer, "learning_rate": learning_rate, "warmup": warmup, "precision": precision}
-    means: dict[str, Any] = {"label_smoothing": label_smoothing, "ema": ema, "average_last": average_last}
-    looks: dict[str, Any] = {"evaluate_every": evaluate_every, "patience": patience, "save_every": save_every}
-    recipe = Recipe(steps, **data, **rule, **means, **looks, start_from=start_from)
-    program = file, inputs or [], arrays, allow_python, model, mask, sampler, vocabulary, languages
+    recipe = Recipe(**same_named(Recipe, options))
     with several(processes, coordinator, rank) as here:
+        request = TrainRequest(**same_named(TrainRequest, options), mesh_axis=here.axis)
         texts = Texts(tuple(text), tuple(validation or ()), limit=limit, reverse=reverse)
-        run_train(TrainRequest(*program, restart, here.axis, byte_fallback), recipe, texts, here.written(out) or out)
+        run_train(request, recipe, texts, here.written(out) or out)
 
 
 @app.command(rich_help_panel=TRANSLATORS)
@@ -130,10 +128,10 @@ def translate(
     allow_python: AllowPython = False,
 ) -> None:
     """Translate lines, from the standard input to the standard output: line by line with `--batch-size 1`, else in batches."""
+    options = locals()
     from ._translation_show import TranslateRequest, run_translate
 
-    how = TranslateRequest(sampler, n_best, draft, prefix, drop_repeats, trace, batch_size, cut, seed, rerank, precision, shortlist)
-    run_translate(bundle, text, how, allow_python)
+    run_translate(bundle, text, TranslateRequest(**same_named(TranslateRequest, options)), allow_python)
 
 
 @app.command(rich_help_panel=TRANSLATORS)
@@ -189,9 +187,10 @@ def evaluate(
     allow_python: AllowPython = False,
 ) -> None:
     """Score a translator on parallel text: BLEU with its signature, chrF++, TER, stutter, lengths, passes."""
+    options = locals() | {"samplers": tuple(samplers or ()), "latency": timed}
     from ._translation_show import EvaluateRequest, run_evaluate
 
-    how = EvaluateRequest(tuple(samplers or ()), learnt, rerank, attention, timed, seed, as_json, precision, shortlist)
+    how = EvaluateRequest(**same_named(EvaluateRequest, options))
     run_evaluate(bundle, tuple(text), how, reverse, languages, limit, allow_python)
 
 
@@ -268,19 +267,14 @@ def pipeline(
     Every stage leaves files in the folder. Called again it keeps what is done, goes on with what
     was killed, and makes anew what depends on what changed.
     """
+    options = locals() | {"inputs": inputs or [], "samplers": tuple(samplers or ()), "masks": tuple(masks or ())}
+    options |= {"buckets": o.widths(buckets), "steps": o.steps_beside(minutes, stated, teacher_steps)}
     from ..translation import Recipe, Texts
     from ._translation_show import PipelineRequest, run_pipeline
 
-    data: dict[str, Any] = {"batch_size": batch_size, "accumulate": accumulate, "buckets": o.widths(buckets), "seed": seed}
-    steps: dict[str, Any] = {"optimizer": optimizer, "learning_rate": learning_rate, "warmup": warmup, "precision": precision}
-    means: dict[str, Any] = {"label_smoothing": label_smoothing, "ema": ema, "average_last": average_last}
-    looks: dict[str, Any] = {"evaluate_every": evaluate_every, "patience": patience, "save_every": save_every}
-    student = Recipe(o.steps_beside(minutes, stated, teacher_steps), **data, **steps, **means, **looks)
-    texts = Texts(tuple(text), tuple(validation or ()), tuple(test or ()), limit, test_limit, reverse)
-    made: dict[str, Any] = {"vocabulary": vocabulary, "languages": languages, "raw": raw, "warm": warm, "minutes": minutes, "seed": seed}
-    made |= {"sentences": sentences, "byte_fallback": byte_fallback, "learnt": learnt, "restart": restart}
-    made |= {"teacher_sampler": teacher_sampler, "samplers": tuple(samplers or ()), "masks": tuple(masks or ())}
+    student = Recipe(**same_named(Recipe, options))
     teacher = replace(student, steps=teacher_steps or student.steps)
+    texts = Texts(tuple(text), tuple(validation or ()), tuple(test or ()), limit, test_limit, reverse)
     with several(processes, coordinator, rank) as here:
-        request = PipelineRequest(file, inputs or [], arrays, allow_python, **made, mesh_axis=here.axis)
+        request = PipelineRequest(**same_named(PipelineRequest, options), mesh_axis=here.axis)
         run_pipeline(request, teacher, student, texts, here.resumed(out, ("checkpoints", ".lock")))

@@ -17,15 +17,13 @@ from .._diagnostics import counted, fail
 from .._progress import bar, shows_progress
 from ._console import note, print_table, stdin_bytes, warn
 from ._model_source import checked_program, pick
+from ._program_arguments import same_named
 from ._show import verify_writable
+from .limits import COVERED_PAIRS, WIDTH_STEP
 
 if TYPE_CHECKING:
     from ..translation import Recipe, Texts, Translator
     from ._serve import Limits
-
-
-COVERED = 2000  # pairs of which the share on shortlists is computed
-WIDTHS = 8  # Rows of up to 32 subword tokens are padded to a multiple of this number, longer ones more.
 
 
 @dataclass(frozen=True)
@@ -133,22 +131,9 @@ def run_train(request: TrainRequest, recipe: Recipe, texts: Texts, out: Path) ->
     _verify_validation(recipe, texts)
     checked, inputs = checked_program(request.file, request.inputs, request.arrays)
     name = pick(request.model, [n for n, m in checked.models.items() if m.conditional is not None], "translation model", "model")
-    job = TrainJob(
-        checked,
-        name,
-        texts,
-        out,
-        recipe,
-        inputs,
-        request.mask,
-        request.sampler,
-        request.vocabulary,
-        direction_of(request.languages, texts.reverse),
-        not request.restart,
-        request.allow_python,
-        mesh_axis=request.mesh_axis,
-        byte_fallback=request.byte_fallback,
-    )
+    options = same_named(TrainJob, vars(request)) | {"model": name, "inputs": inputs}
+    options |= {"direction": direction_of(request.languages, texts.reverse), "resume": not request.restart}
+    job = TrainJob(checked=checked, texts=texts, folder=out, recipe=recipe, **options)
     done = train_translator(job, note)
     print(done.fit)
     print(f"saved {done.bundle}; next: gmlm translate {done.bundle}")
@@ -208,7 +193,7 @@ def run_shortlist(bundle: Path, texts: Texts, likely: int) -> None:
     vocabulary = found.load_vocabulary()
     made = Shortlist.learn(pairs, vocabulary, likely)
     write_bundle(bundle, replace(found, shortlist=made.to_bytes()))
-    share = made.covered(pairs[:COVERED], vocabulary)
+    share = made.covered(pairs[:COVERED_PAIRS], vocabulary)
     print(f"saved {bundle}; {100 * share:.1f} % of the target pieces are on the shortlists of their lines")
 
 
@@ -280,7 +265,7 @@ def run_serve(bundle: Path, how: dict[str, Any], warm_up: Path | None, limits: L
         limits: the limits of the server.
         address: the host and the port.
     """
-    from ..decode import SIZES
+    from ..decode.limits import BATCH_SIZES
     from ..translation import load_translator, read_lines
     from ._serve import run_service
 
@@ -288,9 +273,10 @@ def run_serve(bundle: Path, how: dict[str, Any], warm_up: Path | None, limits: L
     sampler = translator.sampler_named()
     translator.decoder(sampler)
     lines = [] if warm_up is None else read_lines(warm_up)
-    widths = {-(-len(pieces) // WIDTHS): line for line, pieces in zip(lines, translator.vocabulary.encode(lines), strict=True)}
+    encoded = zip(lines, translator.vocabulary.encode(lines), strict=True)
+    widths = {-(-len(pieces) // WIDTH_STEP): line for line, pieces in encoded}
     for line in widths.values():
-        for size in SIZES:
+        for size in BATCH_SIZES:
             translator.translate([line] * size, cut=True)
     run_service(translator, limits, address, lambda url: print(f"serving {translator.model.name}, sampler {sampler}, at {url}", flush=True))
 
@@ -438,31 +424,11 @@ def run_pipeline(request: PipelineRequest, teacher: Recipe, student: Recipe, tex
     checked, inputs = checked_program(request.file, request.inputs, request.arrays)
     if unknown := [name for name in request.masks if name not in checked.masks]:
         raise fail("E506", f"the program has no mask `{unknown[0]}`", help=f"it has {', '.join(checked.masks)}")
-    options = PipelineOptions(
-        request.file,
-        texts,
-        out,
-        teacher,
-        student,
-        inputs=inputs,
-        vocabulary=request.vocabulary,
-        masks={checked.masks[name].model: name for name in request.masks},
-        teacher_sampler=request.teacher_sampler,
-        samplers=request.samplers,
-        direction=direction_of(request.languages, texts.reverse),
-        raw=request.raw,
-        warm=request.warm,
-        minutes=request.minutes,
-        measured=request.sentences,
-        seed=request.seed,
-        allow_python=request.allow_python,
-        command=shlex.join(["gmlm", *sys.argv[1:]]),
-        mesh_axis=request.mesh_axis,
-        byte_fallback=request.byte_fallback,
-        learnt=request.learnt,
-        restart=request.restart,
-    )
-    run = Pipeline(options, note)
+    options = same_named(PipelineOptions, vars(request)) | {"inputs": inputs, "measured": request.sentences}
+    options |= {"masks": {checked.masks[name].model: name for name in request.masks}}
+    options |= {"direction": direction_of(request.languages, texts.reverse)}
+    options |= {"command": shlex.join(["gmlm", *sys.argv[1:]])}
+    run = Pipeline(PipelineOptions(request.file, texts, out, teacher, student, **options), note)
     content = run.run(lambda found, arrays, path: translation_report(found, arrays).save(path) and None)
     show_scores(content["scores"], signed=True)
     for name, notes in content["training"].items():

@@ -15,12 +15,10 @@ import numpy as np
 from .._diagnostics import GmlmError, did_you_mean, fail, listed
 from .._types import Missing
 from ..graph import FactorGraph, VariableArray
-from ..read import AbstractRows, Alignment, is_numbered
+from ..read import AbstractRows, Alignment, is_digits, is_numbered
 from ._cell_names import SEVERAL, CellNames, squeezed, verify_once
 
 Array = np.ndarray
-# A 64-bit number has at most this many digits, and Python does not parse thousands of them.
-MOST_DIGITS = 18
 # These texts often stand for a missing cell.
 HOLES = frozenset(("", "na", "nan", "n/a", "null", "none", "?"))
 
@@ -214,11 +212,6 @@ def _labels(texts: Array) -> str:
     if not 1 < len(values) <= 8 or any(u[-1].isdigit() for u in values):
         return ""
     return json.dumps(values, ensure_ascii=False)[1:-1]
-
-
-def is_digits(text: str) -> bool:
-    """Return whether a text is a non-negative integer of a size that this package accepts."""
-    return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
 
 
 def plain(text: str) -> str:

@@ -16,9 +16,8 @@ from ..graph import FactorGraph, GivenArray, GivenRows, Lowered, with_given
 from ..masks import AbstractMask
 from ..read import as_frame, empty_entries, in_program_order, is_frame, plain_array, with_rows_of
 from ._cell_names import frame_arrays
-from ._ragged import in_one_axis
 from ._traced import verify_untraced
-from ._values import Data, encode, row_index, stated_missing, value_codes
+from ._values import Data, encode, in_one_axis, row_index, stated_missing, value_codes
 
 Array = np.ndarray
 # One table has fewer numbers than this, so that 32-bit integers index it.

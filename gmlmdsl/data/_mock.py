@@ -15,9 +15,9 @@ from ..program import Program, check_file, ir
 from ._keys import generator
 
 Array = np.ndarray
-SIZE = 5  # an invented whole number, so that an axis has a few members
-LENGTHS = (4, 2, 1)  # the lengths that are tried for axes that an array alone determines
-FILLS = (1, 0)  # the entries that are tried for arrays of whole numbers
+MOCK_NUMBER = 5  # an invented whole number, so that an axis has a few members
+MOCK_LENGTHS = (4, 2, 1)  # the lengths that are tried for axes that an array alone determines
+MOCK_ENTRIES = (1, 0)  # the entries that are tried for arrays of whole numbers
 
 
 def mock_inputs(path: str | Path, *, seed: int = 0, **inputs: InputLike) -> dict[str, InputLike]:
@@ -46,7 +46,7 @@ def mock_inputs(path: str | Path, *, seed: int = 0, **inputs: InputLike) -> dict
 def invented(program: Program, inputs: Mapping[str, InputLike], seed: int = 0) -> dict[str, InputLike]:
     """Return the inputs of a checked program, those without a value invented; see `mock_inputs`."""
     error: GmlmError | None = None
-    for length, fill in itertools.product(LENGTHS, FILLS):
+    for length, fill in itertools.product(MOCK_LENGTHS, MOCK_ENTRIES):
         found = dict(inputs)
         rng = generator(seed)
         for d in program.inputs.values():
@@ -73,7 +73,7 @@ def _invented(d: ir.Input, bound: Bound, length: int, fill: int, rng: np.random.
         case "int" if len(shape) == 2 and shape[1] == 2:
             return np.stack([np.arange(shape[0]), np.arange(1, shape[0] + 1)], axis=1)
         case "int":
-            return np.full(shape, fill) if shape else SIZE
+            return np.full(shape, fill) if shape else MOCK_NUMBER
         case "domain":
             assert d.type.domain is not None
             labels = np.asarray(bound.domain_labels(d.type.domain))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from .._diagnostics import fail, is_whole_number
 from .._types import Given, Index, Missing, Rows
 from ..graph import GivenArray, Lowered, with_given
-from ..read import masked_entries, with_rows_of
+from ..read import masked_entries
 from ._given_data import encode_given, in_row_order
-from ._values import encode, missing_code, stated_missing, value_codes
+from ._values import LabelledRows, encode, missing_code, stated_missing, value_codes
 
 Array = np.ndarray
 # These are the default widths of buckets, followed by multiples of 256.
@@ -21,7 +20,7 @@ WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 @dataclass(frozen=True)
-class NetworkRows:
+class NetworkRows(LabelledRows):
     """Rows as a network takes them.
 
     Attributes:
@@ -42,16 +41,6 @@ class NetworkRows:
     def n_rows(self) -> int:
         """The number of rows."""
         return self.codes.shape[1]
-
-    def matched(self, value: Any, what: str) -> Any:
-        """Return a value with a number for each row, in the order of the rows.
-
-        Labels decide if both sides have labels.
-
-        Raises:
-            GmlmError: E501 if its labels are not those of the rows.
-        """
-        return with_rows_of(self.index, value, what)
 
     def take(self, rows: Array) -> NetworkRows:
         """Return some of the rows."""

@@ -1,16 +1,25 @@
-"""Data from Python: arrays of values or labels become codes, and codes become values again."""
+"""Data from Python: arrays of values or labels become codes, and codes become values again.
+
+Rows of different lengths come as lists of rows, or padded; here they are one axis of cells.
+
+Arrays on disk that are larger than memory are read in pieces of rows.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .._diagnostics import GmlmError, fail, listed, unknown
+from .._diagnostics import GmlmError, fail, listed, unknown, whole_number
+from .._optional import need
 from .._types import ArrayLike, Given, Index, Missing, MissingValue, Rows
+from ..files import reading
 from ..graph import FactorGraph, VariableArray
 from ..read import (
     AbstractRows,
@@ -25,7 +34,6 @@ from ..read import (
 )
 from ._cell_names import frame_arrays, of_frame
 from ._fields import plain, values_of
-from ._ragged import in_one_axis
 from ._traced import verify_untraced
 
 Array = np.ndarray
@@ -34,8 +42,28 @@ Array = np.ndarray
 MISSING = -1  # This is the code of a cell that was not observed.
 
 
+class LabelledRows:
+    """Rows that may have labels.
+
+    Attributes:
+        index: the labels of the rows, if x has labels for them.
+    """
+
+    index: Index | None
+
+    def matched(self, value: Any, what: str) -> Any:
+        """Return a value with a number for each row, in the order of the rows.
+
+        Labels decide if both sides have labels.
+
+        Raises:
+            GmlmError: E501 if its labels are not those of the rows.
+        """
+        return with_rows_of(self.index, value, what)
+
+
 @dataclass(frozen=True)
-class Data:
+class Data(LabelledRows):
     """Configurations as codes.
 
     Attributes:
@@ -47,16 +75,6 @@ class Data:
     codes: Array
     shape: tuple[int, ...]
     index: Index | None = field(default=None, compare=False, repr=False)
-
-    def matched(self, value: Any, what: str) -> Any:
-        """Return a value with a number for each row, in the order of the rows.
-
-        Labels decide if both sides have labels.
-
-        Raises:
-            GmlmError: E501 if its labels are not those of the rows.
-        """
-        return with_rows_of(self.index, value, what)
 
 
 def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None = None) -> Data:
@@ -437,3 +455,154 @@ def decode(graph: FactorGraph, codes: Array, lead: Sequence[int], copy: bool = T
             found *= v.step
             found += v.first
     return out
+
+
+def in_one_axis(v: VariableArray, value: ArrayLike, what: str, missing: MissingValue | None = None) -> ArrayLike:
+    """Return the entries of a ragged variable along one axis, after the axes of rows of data.
+
+    Any other value is returned unchanged.
+
+    Args:
+        v: the variable, which is ragged.
+        value: a list of rows, or one such list for each row of data; an array that is padded after
+            the ends of rows; or entries along one axis.
+        what: how messages call it.
+        missing: the value of padding, besides masked entries and nan.
+
+    Raises:
+        GmlmError: E501 for a row of another length, and for padding that contains a value.
+    """
+    assert v.members is not None
+    if isinstance(value, list | tuple):
+        return _from_lists(v, value, what)
+    array, axes = np.ma.asanyarray(value), v.members.shape[1]
+    if (
+        array.ndim < axes
+        or array.shape[-1] == v.size
+        or any(n <= m for n, m in zip(array.shape[-axes:], v.members.max(axis=0), strict=True))
+    ):
+        return value
+    inside = np.zeros(array.shape[-axes:], bool)
+    inside[tuple(v.members.T)] = True
+    _verify_padding(array[..., ~inside], what, missing)
+    found = array[(..., *v.members.T)]
+    return found if np.ma.isMaskedArray(value) else np.asarray(found)
+
+
+def _verify_padding(padding: Array, what: str, missing: MissingValue | None) -> None:
+    held = ~np.ma.getmaskarray(padding)
+    values = np.ma.getdata(padding)
+    if values.dtype.kind == "f":
+        held &= ~np.isnan(values)
+    if missing is not None and not (isinstance(missing, float) and np.isnan(missing)):
+        held &= np.asarray(values != missing)
+    if held.any():
+        found = values[held].ravel()[0]
+        help = "pad with the code that `missing=` names, or pass a list of rows"
+        raise fail("E501", f"{what} holds {found} behind the end of a row", help=help)
+
+
+def _from_lists(v: VariableArray, value: Sequence[Any], what: str) -> ArrayLike:
+    assert v.members is not None
+    depth, axes = _depth(value), v.members.shape[1]
+    if depth == axes and not (len(value) and all(np.size(part) == v.size for part in value)):
+        return _one(v, value, what)
+    if depth == axes + 1:
+        return [_one(v, part, what) for part in value]
+    return value
+
+
+def _one(v: VariableArray, value: Any, what: str) -> list[Any]:
+    """Return one configuration with its rows concatenated.
+
+    Each row must have as many entries as the variable has cells there.
+    """
+    assert v.members is not None
+    flat: list[Any] = []
+    wanted = [tuple(m) for m in v.members.tolist()]
+    for prefix, members in itertools.groupby(wanted, key=lambda m: m[:-1]):
+        row, count = value, len(list(members))
+        for k in prefix:
+            row = row[k] if k < len(row) else ()
+        if len(row) != count:
+            place = ", ".join(map(str, prefix))
+            raise fail(
+                "E501", f"{what}: row {place} has {len(row)} entries, and the variable {count} cells there", help="one entry for each cell"
+            )
+        flat += list(row)
+    return flat
+
+
+def _depth(value: object) -> int:
+    depth = 0
+    while isinstance(value, list | tuple | np.ndarray) and np.ndim(value if isinstance(value, np.ndarray) else 1) >= 0:
+        if isinstance(value, np.ndarray):
+            return depth + value.ndim
+        depth += 1
+        value = next((x for x in value if not isinstance(x, list | tuple | np.ndarray) or len(x)), value[0] if value else None)
+    return depth
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Rows that are read some at a time.
+
+    Attributes:
+        source: an array whose first axis is rows and that slices read, such as `numpy.memmap` and a
+            Zarr array, or a dict of such arrays by variable; or the path of a Parquet file.
+        size: the number of rows of a piece; the last one may have fewer.
+        count: the number of rows.
+    """
+
+    source: Any
+    size: int
+    count: int
+
+    def __iter__(self) -> Iterator[Rows]:
+        if isinstance(self.source, Path):
+            yield from self._of_parquet()
+            return
+        arrays = self.source if isinstance(self.source, Mapping) else {"": self.source}
+        for start in range(0, self.count, self.size):
+            found = {name: np.asarray(a[start : start + self.size]) for name, a in arrays.items()}
+            yield found if isinstance(self.source, Mapping) else found[""]
+
+    def _of_parquet(self) -> Iterator[Rows]:
+        with reading(self.source), _parquet(self.source) as file:
+            for batch in file.iter_batches(self.size):
+                yield batch.to_pandas()
+
+
+def pieces_of(x: Any, size: object) -> Pieces:
+    """Return rows that are read in pieces.
+
+    Args:
+        x: the rows, see `Pieces`; a Parquet file may be named by a string.
+        size: the number of rows of a piece.
+
+    Raises:
+        GmlmError: E501 unless `x` can be read in pieces, E505 for no rows, E507 for the number.
+    """
+    rows = whole_number("rows_at_once", size, 1)
+    if isinstance(x, str | Path):
+        with reading(Path(x)), _parquet(Path(x)) as file:
+            source, counts = Path(x), {file.metadata.num_rows}
+    else:
+        source, arrays = x, list(x.values()) if isinstance(x, Mapping) else [x]
+        if not arrays or not all(
+            hasattr(a, "shape") and hasattr(a, "__getitem__") and not hasattr(a, "iloc") and len(a.shape) for a in arrays
+        ):
+            help = "`numpy.load(path, mmap_mode='r')`, a Zarr array, a dict of them, or the path of a Parquet file"
+            raise fail("E501", f"`rows_at_once=` reads an array by slices of rows, got {type(x).__name__}", help=help)
+        counts = {int(a.shape[0]) for a in arrays}
+    if len(counts) > 1:
+        raise fail("E501", f"x: the variables have {' and '.join(map(str, sorted(counts)))} rows", help="every variable needs as many rows")
+    (count,) = counts
+    if not count:
+        raise fail("E505", "x has no rows: there is nothing to fit")
+    return Pieces(source, min(rows, count), count)
+
+
+def _parquet(path: Path) -> Any:
+    need("pyarrow", "Parquet files need pyarrow", '"gmlmdsl[parquet]"')
+    return need("pyarrow.parquet", "Parquet files need pyarrow", '"gmlmdsl[parquet]"').ParquetFile(path)

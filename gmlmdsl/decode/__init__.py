@@ -7,8 +7,7 @@ attention. Never: training.
 from __future__ import annotations
 
 from . import _decoding as decoding
-from ._attention import attention_dependency
-from ._candidates import SIZES, CodeRows, Decoding, Work, candidates_of, given_entries, length_coverage
+from ._candidates import CodeRows, Decoding, candidates_of, given_entries, length_coverage
 from ._decoded_draws import Decodes
 from ._decoding import RowDecoder, decoding_work, refuse_prompt, row_decoder
-from ._stutter import drop_repeats, stutter_counts, stutter_rate, stutters
+from ._stutter import attention_dependency, drop_repeats, stutter_counts, stutter_rate, stutters

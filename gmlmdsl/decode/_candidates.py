@@ -32,6 +32,7 @@ from ..graph import FactorGraph, Lowered, autoregressive, refinement
 from ..program import AUTOREGRESSIVE, ir
 from ..read import masked_entries, with_rows_of
 from ..sample import SampleOptions
+from .limits import BATCH_COST, BATCH_SIZES, MOST_ENTRIES
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
     from ..networks import AbstractNetwork
 
 Array = np.ndarray
-SIZES = (1, 4, 16, 64)  # numbers of rows that are decoded at once: a program is compiled for each
-# The fixed cost of a batch, in rows: about 4 for a search on a CPU, 1 for a refinement.
-BESIDE = 4
-MOST_ENTRIES = 1 << 28  # maximum number of logits of one pass
 # the encodings of rows and their scores of lengths, from given arrays with their lengths
 LengthScores = Callable[..., tuple[Any, jax.Array]]
 
@@ -362,9 +359,9 @@ def _cuts(wide: Array, high: Array, entries: int) -> list[tuple[int, int]]:
     costs, starts = [0.0], [0]
     for j in range(1, len(high) + 1):
         tried = []
-        for size in (s for s in SIZES if s == 1 or s * entries * high[j - 1] <= MOST_ENTRIES):
+        for size in (s for s in BATCH_SIZES if s == 1 or s * entries * high[j - 1] <= MOST_ENTRIES):
             i = max(0, j - size)
-            tried.append((costs[i] + (size + BESIDE) * (wide[i:j].max() + high[j - 1]), i))
+            tried.append((costs[i] + (size + BATCH_COST) * (wide[i:j].max() + high[j - 1]), i))
         cost, i = min(tried)
         costs.append(cost)
         starts.append(i)
@@ -406,4 +403,4 @@ def filled_up(chosen: Array) -> Array:
 
 def padded(count: int) -> int:
     """Return the minimum number of rows that is at least `count` and has a compiled program."""
-    return next(size for size in SIZES if size >= count)
+    return next(size for size in BATCH_SIZES if size >= count)

@@ -25,6 +25,7 @@ from ..program import ir
 from ..sample import KernelRun, PreparedRun, SampleOptions, observables, stored, verified_options, verify_chains, verify_draws
 from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, length_scores, longest, trimmed, work_of
 from ._decoded_draws import DecodedPart, Decodes, Part, decodes_of, labelled_chains, labelled_decodes
+from .limits import DRAWS_PER_CALL
 
 if TYPE_CHECKING:
     from jaxtyping import PRNGKeyArray, PyTree
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 Array = np.ndarray
 KEPT = ("candidates", "trace")
 PLAIN = Decoding()
-MOST_DRAWS = 64  # draws per compiled call: the progress bar moves between calls
 
 
 def draw_rows(
@@ -202,7 +202,7 @@ class RowDecoder:
         else:
             given = *trimmed(work.given, chosen, wide), None
         key, count, every = self._key(options.seed), int(options.draws), []
-        per_call = min(MOST_DRAWS, 1 << (count - 1).bit_length())
+        per_call = min(DRAWS_PER_CALL, 1 << (count - 1).bit_length())
         with DrawsBar(count, shows_progress(options.progress)) as moved:
             for first in range(0, count, per_call):
                 steps = options.warmup + (np.arange(first, first + per_call) + 1) * options.thin - 1

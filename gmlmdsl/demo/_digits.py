@@ -26,7 +26,7 @@ THRESHOLD = 8  # A pixel is on from the middle of the 17 grey levels 0..16 upwar
 MIN_ROWS = 20
 
 
-SHOWN = 12  # The number of printed couplings.
+MOST_PRINTED = 12  # The number of printed couplings.
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def mask_rows(comparison: Comparison) -> tuple[list[str], list[list[object]]]:
     return headers, rows
 
 
-def coupling_rows(digits: Digits, comparison: Comparison, most: int = SHOWN) -> list[list[object]]:
+def coupling_rows(digits: Digits, comparison: Comparison, most: int = MOST_PRINTED) -> list[list[object]]:
     """Return rows of the table of couplings, at most `most` of them.
 
     Couplings without a finite estimate come first, then the others by size.

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from ..model import Fit
     from ._digits import Comparison, Digits, Sampled
 
-IMAGES = 30
-FOREST = 16  # The number of couplings that are drawn with their intervals.
+SHOWN_IMAGES = 30
+MOST_IN_FOREST = 16  # The number of couplings that are drawn with their intervals.
 SHADES = ("white", "dark")
-SAID = 4  # The number of separated couplings that are explained one by one.
+MOST_EXPLAINED = 4  # The number of separated couplings that are explained one by one.
 
 
 def write_report(path: Path, digits: Digits, comparison: Comparison, sampled: Sampled, seconds: float) -> Path:
@@ -71,9 +71,9 @@ def _facts(page: report.Report, digits: Digits, sampled: Sampled) -> None:
 
 def _pictures(page: report.Report, digits: Digits, sampled: Sampled) -> None:
     rng = np.random.default_rng(0)
-    rows = digits.images[rng.permutation(len(digits.images))[:IMAGES]].astype(float)
+    rows = digits.images[rng.permutation(len(digits.images))[:SHOWN_IMAGES]].astype(float)
     flat = sampled.draws.reshape(-1, sampled.draws.shape[-1])
-    shown = digits.as_images(flat[rng.permutation(len(flat))[:IMAGES]])
+    shown = digits.as_images(flat[rng.permutation(len(flat))[:SHOWN_IMAGES]])
     gap = np.abs(digits.x.mean(axis=0) - flat.mean(axis=0)).max()
     page.section("Data and samples")
     page.text(
@@ -145,12 +145,12 @@ def _warn(page: report.Report, findings: Sequence[Finding]) -> None:
 def _why(digits: Digits, edges: np.ndarray) -> str:
     """Return the combinations of values that the data never contain, pair by pair."""
     said = []
-    for e in edges[:SAID]:
+    for e in edges[:MOST_EXPLAINED]:
         a, b = digits.x[:, digits.pairs[e]].T
         first, second = digits.name(e).split("-")
         never = [f"{SHADES[u]} while `{second}` is {SHADES[v]}" for u in (0, 1) for v in (0, 1) if not ((a == u) & (b == v)).any()]
         said.append(f"`{first}` is never {' or '.join(never)}" if never else f"`{first}` and `{second}` with their neighbours")
-    return "; ".join(said) + ("; and more" if len(edges) > SAID else "")
+    return "; ".join(said) + ("; and more" if len(edges) > MOST_EXPLAINED else "")
 
 
 def _number_rows_and_columns(figure: Figure, digits: Digits) -> None:
@@ -201,7 +201,8 @@ def _extreme(comparison: Comparison) -> np.ndarray:
     values = list(comparison.fits.values())[-1].params["J"]
     finite = np.flatnonzero(~comparison.unbounded)
     ordered = finite[np.argsort(-values[finite], kind="stable")]
-    return ordered if len(ordered) <= FOREST else np.concatenate([ordered[: FOREST // 2], ordered[-FOREST // 2 :]])
+    half = MOST_IN_FOREST // 2
+    return ordered if len(ordered) <= 2 * half else np.concatenate([ordered[:half], ordered[-half:]])
 
 
 def _chains(page: report.Report, sampled: Sampled) -> None:

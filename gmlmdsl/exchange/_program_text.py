@@ -11,11 +11,10 @@ import numpy as np
 from ..syntax import format_source
 from ._names import Names, commented, kept_name, language_name, quoted, short_number
 from ._network import BayesianNetwork, Conditional
-from .limits import LONGEST_NAME, MOST_LITERAL
+from .limits import LONGEST_JOINED, LONGEST_NAME, MOST_LITERAL
 
 Array = np.ndarray
 UNNAMED = "unknown"  # as bnlearn calls a network without a name
-SHORT = 24  # letters of the name of a domain that consists of its values
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +149,6 @@ def _domain_name(states: tuple[str, ...], variable: str) -> str:
     """Return the name of a domain: its values if these are few and short, else after a variable."""
     name = "_".join(language_name(s, "") or "x" for s in states[:8])
     name = "_".join(part for part in name.split("_") if part)
-    if len(states) > 8 or len(name) > SHORT or not name[:1].isalpha():
+    if len(states) > 8 or len(name) > LONGEST_JOINED or not name[:1].isalpha():
         return f"{variable}_values"
     return name

@@ -15,16 +15,15 @@ from ..read import is_packed
 from ..syntax import format_source
 from ._adabm import looks_like_adabm, read_adabm
 from ._bif import read_bif
-from ._bqm import read_bqm, read_coo
+from ._bqm import program_of_quadratic, read_bqm, read_coo
 from ._names import Names, commented, language_name
 from ._plmc import looks_like_plmc, read_plmc
 from ._potts import program_of_potts
 from ._program_text import ImportedModel, program_of_network
-from ._quadratic import program_of_quadratic
 from ._scan import read_source
 from ._uai import ScopedFactor, TableModel, read_evidence, read_uai
 from ._xmlbif import read_xmlbif
-from .limits import MOST_POTTS_CHARACTERS
+from .limits import LONGEST_START, MOST_POTTS_CHARACTERS
 
 FIRST = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|;)*", re.DOTALL)
 FORMATS = "BIF begins with `network`, XMLBIF with `<`, UAI with `MARKOV` or `BAYES`"
@@ -34,7 +33,6 @@ Array = np.ndarray
 FORMATS += ", JSON of dimod with `{`, COO with `# vartype=SPIN`, and text of adabmDCA with `J` or `h`"
 PLMC, ADABM = "plmc", "adabm"
 PLMC_ENDING = ".model"
-LONGEST_START = 256  # bytes that are read to see the format
 READERS = {"bif": read_bif, "xmlbif": read_xmlbif}
 QUADRATIC = {"bqm": read_bqm, "coo": read_coo}
 WORDS = {"<": "xmlbif", "MARKOV": "uai", "BAYES": "uai", "{": "bqm", "#": "coo"}

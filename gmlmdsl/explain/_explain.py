@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError, listed
 from ..program import Program, ir
+from ._decoder_formulas import add_decoder, add_judge
 from ._document import WIDTH, Section, as_latex, as_text
 from ._formulas import ModelFormulas
-from ._guided_formulas import add_judge
 from ._info import axes_text, known, lowered_if_bound, needed_inputs
 from ._mask_formulas import add_clusters, add_mask, add_objective
 from ._network_formulas import add_conditional, add_network_mask
 from ._notation import Latex, Notation, Unicode
-from ._refinement_formulas import add_decoder
 from ._sampler_formulas import add_sampler
 
 if TYPE_CHECKING:

@@ -9,16 +9,13 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from .._diagnostics import counted
+from .limits import MOST_BLOCKS, MOST_CELLS, MOST_FACTORS, MOST_MASKS, RADIUS, SQUARE, STEP
 
 if TYPE_CHECKING:
     from ..graph import FactorGraph, Lowered
     from ..masks import AbstractMask
 
 Place = tuple[float, float]
-MOST_CELLS, MOST_FACTORS = (64, 400)  # A larger graph is drawn by its variables and its groups of factors.
-MOST_MASKS = 4
-MOST_BLOCKS = 1000  # Up to this support the block in the middle of the list is shown, else the largest.
-STEP, RADIUS, SQUARE = (52.0, 13.0, 5.0)  # points: the distance of neighbours, and the sizes of the marks
 LIT = "#d9730d"
 
 

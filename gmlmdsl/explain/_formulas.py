@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ..program import ir
-from ._cells import Cells
 from ._document import Section
 from ._expressions import Writer
-from ._notation import Notation, latex_text
+from ._notation import Cells, Notation, latex_text
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from .._diagnostics import codes, did_you_mean, fail, listed
 from ..program import forms
-from ._document import WIDTH
-from ._lines import wrapped
+from ._document import WIDTH, wrapped
 
 
 @dataclass(frozen=True)

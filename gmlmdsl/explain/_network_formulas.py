@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from .._diagnostics import listed
 from ..program import Program, input_options, ir, network_options, refinement_options
-from ._cells import Cells
 from ._document import Section
 from ._formulas import ModelFormulas
 from ._mask_formulas import add_law, loss_of
-from ._notation import Notation
+from ._notation import Cells, Notation
 
 if TYPE_CHECKING:
     from ..graph import Lowered

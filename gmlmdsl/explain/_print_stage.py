@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import GmlmError, Source, Span, counted
 from ..program import Program, forms, ir
+from .limits import SHOWN_ENTRIES, STAGE_WIDTH
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from ..graph import Bound, Lowered
 
 STAGES = ("tree", "program", "graph", "plan")
-WIDTH = 110
-SHOWN = 6  # number of printed entries of an array
 
 
 def print_stage(stage: str, program: Program, bound: Bound | None) -> str:
@@ -47,7 +46,7 @@ def _dump(value: object, label: str = "", depth: int = 0) -> Iterator[str]:
     """Yield the lines of a tree of dataclasses, one part per line if one line is too short."""
     pad = "  " * depth
     short = _short(value)
-    if len(pad) + len(label) + len(short) <= WIDTH:
+    if len(pad) + len(label) + len(short) <= STAGE_WIDTH:
         yield f"{pad}{label}{short}"
         return
     if is_dataclass(value):
@@ -113,8 +112,8 @@ def _graph(name: str, bound: Bound) -> Iterator[str]:
 
 
 def _head(array: np.ndarray) -> str:
-    shown = " ".join(f"{v:g}" for v in array[:SHOWN].tolist())
-    return shown + (" .." if len(array) > SHOWN else "")
+    shown = " ".join(f"{v:g}" for v in array[:SHOWN_ENTRIES].tolist())
+    return shown + (" .." if len(array) > SHOWN_ENTRIES else "")
 
 
 def _plan(name: str, program: Program, bound: Bound) -> Iterator[str]:

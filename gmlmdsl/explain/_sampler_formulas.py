@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError, listed
 from ..program import ir
-from ._cells import Cells
 from ._document import Section
 from ._formulas import ModelFormulas
+from ._notation import Cells
 
 if TYPE_CHECKING:
     from ..graph import Lowered

@@ -21,18 +21,15 @@ from typing import IO, TYPE_CHECKING, Any
 from .._diagnostics import GmlmError, fail
 from .._types import JsonObject
 from ._whole_files import as_path, reading
+from .limits import LONGEST_SHOWN, MOST_ARCHIVE_BYTES, MOST_PARTS
 
 if TYPE_CHECKING:
     import zipfile
 
 MANIFEST = "manifest.json"
-# A plain ZIP archive has at most this many bytes, so that it needs no extension of the format.
-MOST = (1 << 31) - 1
-MOST_PARTS = 1 << 14
 # Besides names and content, these are the bytes of a part, of its entry in the directory, and of
 # the end of the archive.
 HEADER, ENTRY, TAIL = 30, 46, 22
-LONGEST = 100  # A message shows at most this many letters of a name.
 # Every manifest has these entries, and the kind adds its own.
 OWN = ("format", "kind", "members", "sha256")
 
@@ -82,8 +79,8 @@ def pack(kind: ArchiveKind, entries: Mapping[str, object], parts: Mapping[str, b
     members = {MANIFEST: _written(manifest | {"sha256": _hash(_written(manifest))}), **parts}
     for name, data in members.items():
         _verify_size(kind, name, len(data), f"the {kind.what}")
-    if _size({name: len(data) for name, data in members.items()}) > MOST:
-        raise kind.bad(f"the {kind.what}", f"it would have more than the limit of {MOST:,} bytes")
+    if _size({name: len(data) for name, data in members.items()}) > MOST_ARCHIVE_BYTES:
+        raise kind.bad(f"the {kind.what}", f"it would have more than the limit of {MOST_ARCHIVE_BYTES:,} bytes")
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, data in members.items():
@@ -107,8 +104,8 @@ def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[JsonObject
 
     try:
         size = file.seek(0, os.SEEK_END)
-        if size > MOST:
-            raise kind.bad(path, f"it has {size:,} bytes, more than the limit of {MOST:,}")
+        if size > MOST_ARCHIVE_BYTES:
+            raise kind.bad(path, f"it has {size:,} bytes, more than the limit of {MOST_ARCHIVE_BYTES:,}")
         verify_count(kind, file, path)
         with zipfile.ZipFile(file) as archive:
             _verify_members(kind, archive, size, path)
@@ -118,7 +115,8 @@ def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[JsonObject
     except OSError as error:
         raise kind.bad(path, f"it cannot be read: {error.strerror or error}") from None
     except kinds_of_damage() as error:
-        raise kind.bad(path, f"it is not an archive, or is damaged: {str(error)[:LONGEST] or type(error).__name__}") from None
+        reason = str(error)[:LONGEST_SHOWN] or type(error).__name__
+        raise kind.bad(path, f"it is not an archive, or is damaged: {reason}") from None
     manifest = _verified_manifest(kind, parts.pop(MANIFEST), path)
     _verify_hashes(kind, manifest["members"], parts, path)
     return {name: manifest[name] for name in ("format", *kind.entries)}, parts
@@ -154,7 +152,7 @@ def opened(path: str | Path | IO[bytes], help: str = "name a file") -> contextli
         if file.seekable():
             return file
         with file:
-            return io.BytesIO(file.read(MOST + 1))
+            return io.BytesIO(file.read(MOST_ARCHIVE_BYTES + 1))
 
 
 def _in_memory(file: Any) -> IO[bytes]:
@@ -166,7 +164,7 @@ def _in_memory(file: Any) -> IO[bytes]:
     try:
         if file.seekable() and file.read(0) == b"":
             return file
-        content = file.read(MOST + 1)
+        content = file.read(MOST_ARCHIVE_BYTES + 1)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise fail("E120", f"the file cannot be read: {error}", help='open it to read bytes: `open(path, "rb")`') from None
     if not isinstance(content, bytes):
@@ -204,7 +202,7 @@ def _verify_members(kind: ArchiveKind, archive: zipfile.ZipFile, size: int, path
     infos = archive.infolist()
     names = [i.filename for i in infos]
     if strange := [i.orig_filename for i in infos if kind.limit(i.filename) is None or i.orig_filename != i.filename]:
-        raise kind.bad(path, f"it holds {strange[0][:LONGEST]!r}, which is not a part of a {kind.what}")
+        raise kind.bad(path, f"it holds {strange[0][:LONGEST_SHOWN]!r}, which is not a part of a {kind.what}")
     if len(set(names)) < len(names):
         raise kind.bad(path, f"it holds {Counter(names).most_common(1)[0][0]} twice")
     if missing := [n for n in (MANIFEST, *kind.needed) if n not in names]:
@@ -244,7 +242,7 @@ def _verify_member(kind: ArchiveKind, info: zipfile.ZipInfo, path: object) -> No
 def _verify_size(kind: ArchiveKind, name: str, size: int, path: object) -> None:
     limit = kind.limit(name)
     if limit is None:
-        raise kind.bad(path, f"{name[:LONGEST]!r} is not a part of a {kind.what}")
+        raise kind.bad(path, f"{name[:LONGEST_SHOWN]!r} is not a part of a {kind.what}")
     if size > limit:
         raise kind.bad(path, f"{name} has {size:,} bytes, more than the limit of {limit:,}")
 
@@ -257,7 +255,7 @@ def _verified_manifest(kind: ArchiveKind, data: bytes, path: object) -> JsonObje
     known, found = (kind.format, *kind.before), manifest.get("format")
     if isinstance(found, bool) or found not in known:
         numbers = " and ".join(map(str, sorted(known)))
-        message = f"{path} is a {kind.what} of format {str(found)[:LONGEST]}, and this version reads {numbers}"
+        message = f"{path} is a {kind.what} of format {str(found)[:LONGEST_SHOWN]}, and this version reads {numbers}"
         raise fail(kind.code, message, help="another version of gmlmdsl wrote it: install that one, or make it again")
     own = [name for name in OWN if name != "sha256" or found == kind.format]
     if set(manifest) != {*own, *kind.entries} or not isinstance(manifest["members"], dict):

@@ -16,11 +16,9 @@ import sys
 from pathlib import Path
 
 from .._diagnostics import GmlmWarning, tell
+from .limits import BETWEEN_LOOKS, MOST_CACHE_BYTES
 
 CACHE = "GMLM_CACHE"  # This environment variable names another folder, or is "off".
-MOST_BYTES = 2**30
-# After writing this many bytes, a process checks the size of the folder again.
-BETWEEN_LOOKS = 2**25
 HEAD = b"gmlmdsl 1\n"
 ENDING = ".entry"
 
@@ -147,7 +145,7 @@ class CacheEntries:
             self._unseen += len(content)
             if self._unseen >= BETWEEN_LOOKS:
                 self._unseen = 0
-                self.bound(MOST_BYTES)
+                self.bound(MOST_CACHE_BYTES)
 
     def bound(self, most: int) -> None:
         """Reduce the entries to three quarters of a bound if they exceed it.

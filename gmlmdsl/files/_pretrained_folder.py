@@ -10,8 +10,8 @@ from pathlib import Path
 from .._diagnostics import GmlmError, fail
 from .._types import JsonObject
 from ._whole_files import reading
+from .limits import MOST_JSON_BYTES
 
-MOST_BYTES = 1 << 26  # of a file of JSON or of a vocabulary
 WEIGHTS = "model.safetensors"
 BESIDE = "the folder is sought beside the program, or in the current folder for a program without a file"
 # the words of special tokens that tokenizers use, where no file of the folder names them
@@ -118,8 +118,8 @@ def _special(kind: str, named: JsonObject, tokens: Sequence[str]) -> int | None:
 
 def _text(path: Path) -> str:
     with reading(path, help=BESIDE):
-        if path.stat().st_size > MOST_BYTES:
-            raise unusable(path, f"it has more than {MOST_BYTES:,} bytes", "a smaller file is expected")
+        if path.stat().st_size > MOST_JSON_BYTES:
+            raise unusable(path, f"it has more than {MOST_JSON_BYTES:,} bytes", "a smaller file is expected")
         try:
             return path.read_text(encoding="utf-8")
         except UnicodeDecodeError:

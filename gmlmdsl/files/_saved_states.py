@@ -2,10 +2,15 @@
 
 A run that was killed goes on from the latest state. Each file has a hash, and everything that the
 run depends on: a damaged file is passed over, and a file of another run raises an error.
+
+A lock lets one run at a time work in a folder; other runs report which one holds it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import re
 import signal
 import sys
@@ -18,18 +23,17 @@ from types import FrameType
 
 from .._diagnostics import GmlmError, GmlmWarning, fail, tell
 from .._types import JsonObject
-from ._archive import MANIFEST, MOST, ArchiveKind, opened, pack, unpack
+from ._archive import MANIFEST, ArchiveKind, opened, pack, unpack
 from ._whole_files import write_whole
+from .limits import KEPT_STATES, LOCK_TRIES, MOST_ARCHIVE_BYTES, MOST_LOCK_BYTES, SAVED_EVERY
 
-SAVED_EVERY = 30.0  # The number of seconds between two states.
-KEPT = 2  # The number of latest states that stay on disk.
 NAMED = re.compile(r"([0-9]{1,18})\.state")
 STATE = "state"
 KIND = ArchiveKind(
     name="state of a run",
     format=1,
     before=(),
-    limit=lambda name: {MANIFEST: 1 << 26, STATE: MOST}.get(name),
+    limit=lambda name: {MANIFEST: 1 << 26, STATE: MOST_ARCHIVE_BYTES}.get(name),
     needed=(STATE,),
     entries=("run", "notes"),
     code="E753",
@@ -37,6 +41,7 @@ KIND = ArchiveKind(
     help="remove the folder to begin the run anew",
 )
 ENDED = 128 + signal.SIGTERM  # The exit status of a process that SIGTERM ended.
+LOCK = ".lock"
 
 
 class SavedStates:
@@ -72,7 +77,7 @@ class SavedStates:
         """
         write_whole(self._place(step), pack(KIND, {"run": self.identity, "notes": notes}, {STATE: state}))
         self.saved = time.monotonic()
-        for old in self.steps()[:-KEPT]:
+        for old in self.steps()[:-KEPT_STATES]:
             self._place(old).unlink(missing_ok=True)
 
     def latest(self) -> tuple[int, bytes, JsonObject] | None:
@@ -165,3 +170,78 @@ def asked_to_end(listens: bool, of_all: Callable[[int], list[int]] | None = None
             signal.signal(number, handler)
     if asked:
         raise SystemExit(ENDED) if asked[0] == signal.SIGTERM else KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def alone(folder: str | Path) -> Iterator[None]:
+    """Create a folder, and keep a second run out of it.
+
+    A folder that was created here and is empty in the end is removed. The system holds the lock for
+    the process and releases it when the process ends in any way. The file of a killed run therefore
+    blocks no other run. The file names the process and its start time.
+
+    Raises:
+        GmlmError: E560 if the folder cannot be written; E588 if another run works there.
+    """
+    folder = Path(folder)
+    made = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = _taken(folder)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise fail("E560", f"cannot write {folder}: {reason}", help="choose another folder") from None
+    try:
+        yield
+    finally:
+        _let_go(handle, folder, made)
+
+
+def _taken(folder: Path) -> int | None:
+    """Return a handle of the locked file, or None if the system has no such locks."""
+    try:
+        import fcntl
+    except ImportError:  # Some systems lack this module.
+        return None
+    for _ in range(LOCK_TRIES):
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            held = _held(handle, folder) if isinstance(error, BlockingIOError) else _without_locks(error, folder)
+            os.close(handle)
+            raise held from None
+        if os.fstat(handle).st_nlink > 0:
+            os.ftruncate(handle, 0)
+            os.write(handle, json.dumps({"pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}).encode())
+            return handle
+        os.close(handle)  # A run that has just ended removed the file.
+    raise fail("E588", f"runs begin and end in {folder}", help="try again, or choose another folder")
+
+
+def _held(handle: int, folder: Path) -> GmlmError:
+    """Return the error for a folder that another run holds, with the content of its lock file."""
+    said, pid = "", 0
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
+        found = json.loads(os.pread(handle, MOST_LOCK_BYTES, 0).decode())
+        pid = int(found["pid"])
+        said = f": process {pid}, since {found['since']!s:.40}"
+    stop = f"stop it, `kill {pid}`" if said else "stop it"
+    return fail("E588", f"another run is at work in {folder}{said}", help=f"wait for it, {stop}, or choose another folder")
+
+
+def _without_locks(error: OSError, folder: Path) -> GmlmError:
+    return fail("E560", f"cannot lock {folder}: {error.strerror or error}", help="choose a folder of another file system")
+
+
+def _let_go(handle: int | None, folder: Path, made: bool) -> None:
+    path = folder / LOCK
+    if handle is not None:
+        with contextlib.suppress(OSError):
+            # If the files differ, somebody removed the folder, and another run works there.
+            if path.stat().st_ino == os.fstat(handle).st_ino:
+                path.unlink()
+        os.close(handle)
+    if made:
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # This fails if the folder is not empty.

@@ -22,7 +22,9 @@ import numpy as np
 from .._diagnostics import GmlmError, GmlmWarning, tell
 from .._types import JsonObject
 from ..evaluate import SIMPLEX_ERROR
-from ..files import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, kinds_of_damage, pack, unpack, verify_count
+from ..files import MANIFEST, TAIL, ArchiveKind, kinds_of_damage, pack, unpack, verify_count
+from ..files.limits import LONGEST_SHOWN as LONGEST
+from ..files.limits import MOST_ARCHIVE_BYTES as MOST
 from ..graph import FactorGraph, hash_of_texts
 from ..read import PlainHeader, entries_behind, plain_header
 from .limits import LONGEST_PART, LONGEST_SHOWN, MOST_INPUT_BYTES, MOST_META_BYTES

@@ -15,7 +15,8 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from ..derive import AbstractPrefixes, BeamRows, BeamSearch, Search, SearchRules, bounded_jit, on_device
 from ..plan import verify_held
-from ._loop import AT_ONCE, MOST_ROWS, Found
+from ._loop import Found
+from .limits import MOST_ROWS, MOST_STATE_BYTES
 
 
 class OraclePrefixes(AbstractPrefixes):
@@ -77,7 +78,7 @@ class Beams:
         each = sum(float(np.prod(a.shape)) * a.dtype.itemsize for a in jax.tree.leaves(held)) / 2
         each = self.rules.beam * (each + getattr(self.oracle, "row_bytes", 0.0))
         verify_held(3 * each, "the beams of one string", "a smaller `beam`, or a shorter string")
-        most = min(MOST_ROWS // self.rules.beam, int(AT_ONCE // max(each, 1.0)))
+        most = min(MOST_ROWS // self.rules.beam, int(MOST_STATE_BYTES // max(each, 1.0)))
         return max(1, min(most, len(prompts)))
 
     def _some(self, prompts: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -20,14 +20,13 @@ from ..graph import Lowered, autoregressive, guided, lower_model, user_function,
 from ..plan import BUDGET, plan_prefixes
 from ..program import AUTOREGRESSIVE, ir, is_guided
 from ._beams import Beams
-from ._brackets import Brackets
-from ._host import PythonJudge
-from ._judges import AbstractJudge, Completable, Noisy, Probed, WithLeaves, expected
+from ._judges import AbstractJudge, Brackets, Completable, Noisy, Probed, PythonJudge, WithLeaves, expected
 from ._loop import Named
 from ._methods import Backtracking, BlockBest, Plain, Rejection, TokenwiseByValue, TokenwiseRejection
 from ._oracle import HostOracle, is_host, oracle_of
 from ._run import AbstractMethod, Game, Rules
 from ._walk import Walk
+from .limits import MOST_QUOTA
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from ..graph import VariableArray
     from ._oracle import Oracle
 
-# The largest quota and stride, which exceeds the number of symbols of a string and of iterations.
-MOST = 1 << 30
 # This number is folded into the key of the call, so that noise has draws of its own.
 NOISE = 0x6E6F6973
 
@@ -259,7 +256,8 @@ def _method(name: str, kind: str, options: Mapping[str, Any]) -> AbstractMethod:
             return TokenwiseRejection(tries) if kind == "verifier" else TokenwiseByValue(tries)
         case "backtracking":
             regenerate = options["regenerate"] == "argmax"
-            quota, stride = (derive.on_device(min(int(options[name]), MOST), np.int32) for name in ("quota", "stride"))
+            numbers = (min(int(options[name]), MOST_QUOTA) for name in ("quota", "stride"))
+            quota, stride = (derive.on_device(n, np.int32) for n in numbers)
             return Backtracking(quota, stride, regenerate, bool(options["erase_prompt"]))
         case "value_guided":
             return Walk(int(options["steps"]), str(options["result"]))

@@ -1,24 +1,32 @@
 """Judges of prefixes, which are verifiers and values.
 
 There are exact, probed and noisy judges, and combinations.
+
+A judge may be a Python function of the user. The verifier of matching brackets stores, for each
+prefix, the place of the last open bracket.
 """
 
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.nn import logsumexp
 from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
+from .._diagnostics import GmlmError, Span, fail
+from .._types import ArrayLike
 from ..derive import CausalOracle, CausalState, PrefixMachine, PrefixOracle, PrefixState, finite, float_type
+from ..graph import VariableArray
 from ..networks import Probe
 
-if TYPE_CHECKING:
-    import numpy as np
+Rows = Int[Array, " rows"]
+WRONG = -1  # The depth of a prefix with which no string of the language begins.
 
 
 class View(eqx.Module):
@@ -409,3 +417,214 @@ class WithLeaves(AbstractJudge):
         ends, goes_on = (View(view.codes, view.lengths, view.whole, asked & w) for w in (whole, ~whole))
         found = self.inner.children(state[0], goes_on, whole, oracle, at)
         return jnp.where(whole, self.leaf.children(state[1], ends, whole, oracle, at), found)
+
+
+class BracketState(eqx.Module):
+    """The state of the prefixes of each row.
+
+    Entries after a row's length are never read. Removing symbols therefore only lowers the length.
+
+    Attributes:
+        lengths: the number of symbols of each row.
+        kind: the kind of the bracket at each place, counted from 1; place 0 contains 0.
+        top: the place of the last open bracket after each number of symbols, 0 if there is none.
+        depth: the number of open brackets, or WRONG if a bracket was closed that is not the last
+            open one.
+    """
+
+    lengths: Rows
+    kind: Int[Array, "rows places"]
+    top: Int[Array, "rows places"]
+    depth: Int[Array, "rows places"]
+
+
+class Brackets(AbstractJudge):
+    """A verifier that is 1 if the brackets of a prefix match, otherwise 0.
+
+    If strings must be closed, the open brackets must also fit into the remaining cells.
+
+    Attributes:
+        kinds: the number k of kinds; the values 2 a and 2 a + 1 open and close a bracket of kind a
+            < k.
+        others: whether there are values above these, which may occur anywhere.
+        most: the maximum number of simultaneously open brackets; None allows any number.
+        closed: whether every bracket of a whole string must be closed.
+        n_cells: the maximum number of symbols of a string.
+    """
+
+    kinds: int = eqx.field(static=True)
+    others: bool = eqx.field(static=True)
+    most: int | None = eqx.field(static=True)
+    closed: bool = eqx.field(static=True)
+    n_cells: int = eqx.field(static=True)
+
+    @property
+    def looks_ahead(self) -> bool:
+        """True, since a wrong bracket stays wrong."""
+        return True
+
+    def start(self, prompts: Int[Array, "rows cells"]) -> BracketState:
+        """Return the state after the symbols of each prompt; prompts are padded with -1."""
+        none = jnp.zeros((prompts.shape[0], self.n_cells + 1), jnp.int32)
+        empty = BracketState(jnp.zeros(prompts.shape[0], jnp.int32), none, none, none)
+        return jax.lax.scan(lambda state, symbols: (self.push(state, symbols), None), empty, prompts.T.astype(jnp.int32))[0]
+
+    def push(self, state: BracketState, symbols: Rows) -> BracketState:
+        """Append a symbol to each row whose symbol is not negative."""
+        more = (symbols >= 0) & (state.lengths < self.n_cells)
+        kind, top, depth = self._after(state, symbols)
+        rows, place = jnp.arange(symbols.shape[0]), jnp.where(more, state.lengths + 1, self.n_cells + 1)
+        old, new = (state.kind, state.top, state.depth), (kind, top, depth)
+        written = (a.at[rows, place].set(b, mode="drop") for a, b in zip(old, new, strict=True))
+        return BracketState(state.lengths + more.astype(jnp.int32), *written)
+
+    def pop(self, state: BracketState, n: Rows) -> BracketState:
+        """Remove the last n symbols of each row."""
+        return BracketState(jnp.maximum(state.lengths - n, 0), state.kind, state.top, state.depth)
+
+    def _after(self, state: BracketState, symbols: Int[Array, "rows ..."]) -> tuple[Array, Array, Array]:
+        """Return kind, place of the last open bracket, and depth after a further symbol.
+
+        The kind is that of the symbol. The first axis of `symbols` is that of the rows.
+        """
+        wide = (slice(None), *(None,) * (symbols.ndim - 1))
+        rows = jnp.arange(symbols.shape[0])
+        top, depth = state.top[rows, state.lengths], state.depth[rows, state.lengths]
+        below, kind = state.top[rows, jnp.maximum(top - 1, 0)][wide], symbols // 2
+        bracket = symbols < 2 * self.kinds
+        opens, closes = bracket & (symbols % 2 == 0), bracket & (symbols % 2 == 1)
+        right = (depth > 0)[wide] & (state.kind[rows, top][wide] == kind)
+        top, before = top[wide], depth[wide]
+        depth = before + jnp.where(opens, 1, jnp.where(closes, -1, 0))
+        wrong = (before == WRONG) | (closes & ~right)
+        if self.most is not None:
+            wrong |= depth > self.most
+        top = jnp.where(opens, (state.lengths + 1)[wide], jnp.where(closes, below, top))
+        return kind, top, jnp.where(wrong, WRONG, depth)
+
+    def values(self, state: BracketState, view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
+        """Return 0 for each row whose prefix is accepted, and -inf for the others."""
+        depth = state.depth[jnp.arange(view.lengths.shape[0]), state.lengths]
+        return log_of(self._may(depth, state.lengths, view.whole))
+
+    def children(
+        self, state: BracketState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
+    ) -> Float[Array, "rows values"]:
+        """Return 0 for each row and further symbol that are accepted, and -inf for the others."""
+        symbols = jnp.broadcast_to(jnp.arange(whole.shape[1], dtype=jnp.int32), whole.shape)
+        return log_of(self._may(self._after(state, symbols)[2], (state.lengths + 1)[:, None], whole))
+
+    def _may(self, depth: Array, lengths: Array, whole: Array) -> Bool[Array, "rows ..."]:
+        """Return whether a prefix can become a string of the language, or is one if it is whole."""
+        if not self.closed:
+            return depth != WRONG
+        left = self.n_cells - lengths
+        fits = (depth <= left) & ((left - depth) % 2 == 0 if not self.others else True)
+        return (depth != WRONG) & jnp.where(whole, depth == 0, fits)
+
+
+class PythonJudge(AbstractJudge):
+    """A function `V(prefixes, lengths) -> rows`, called once per iteration for all rows that count.
+
+    Attributes:
+        function: takes values of shape (rows, cells), letters and labels as codes, with the padding
+            of `string` after each length, and lengths of shape (rows,).
+        string: the variable whose cells are judged.
+        verifies: whether its results are 0 and 1.
+        name: its name in messages.
+        target: the function's name.
+        place: its place in the program.
+    """
+
+    function: Callable[[np.ndarray, np.ndarray], ArrayLike] = eqx.field(static=True)
+    string: VariableArray = eqx.field(static=True)
+    verifies: bool = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+    target: str = eqx.field(static=True)
+    place: Span | None = eqx.field(static=True)
+
+    @property
+    def is_host(self) -> bool:
+        """True, since it runs user-defined Python."""
+        return True
+
+    def start(self, prompts: Int[Array, "rows cells"]) -> None:
+        """Return no state, since the function receives whole prefixes."""
+
+    def push(self, state: None, symbols: Int[Array, " rows"]) -> None:
+        """Return no state, since the function receives whole prefixes."""
+
+    def pop(self, state: None, n: Int[Array, " rows"]) -> None:
+        """Return no state, since the function receives whole prefixes."""
+
+    def values(self, state: None, view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
+        """Return log V of the rows that count, and -inf for the others."""
+        asked = np.asarray(view.asked)
+        found = np.full(len(asked), -np.inf)
+        if asked.any():
+            found[asked] = self._called(np.asarray(view.codes)[asked], np.asarray(view.lengths)[asked])
+        return jnp.asarray(found, float_type())
+
+    def children(self, state: None, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree) -> Float[Array, "rows values"]:
+        """Return log V after each symbol that counts, from one call.
+
+        A full row has no continuation.
+        """
+        codes, lengths, asked = np.asarray(view.codes), np.asarray(view.lengths), np.asarray(view.asked)
+        wanted = np.broadcast_to(asked[:, None] if asked.ndim == 1 else asked, whole.shape) & (lengths < codes.shape[1])[:, None]
+        found, (rows, symbols) = np.full(whole.shape, -np.inf), np.nonzero(wanted)
+        if len(rows):
+            longer = codes[rows]
+            longer[np.arange(len(rows)), lengths[rows]] = symbols
+            found[rows, symbols] = self._called(longer, lengths[rows] + 1)
+        return jnp.asarray(found, float_type())
+
+    def _called(self, codes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Return log V of some prefixes.
+
+        Raises:
+            GmlmError: E745 if a result is not a finite number of at least 0, or not 0 or 1 for a
+                verifier; if the shape is wrong, or the function raises an exception.
+        """
+        values = np.where(np.arange(codes.shape[1]) < lengths[:, None], self.string.values_of(codes), self.string.padding)
+        try:
+            answer = self.function(values, lengths)
+        except Exception as error:
+            message = f"{self.name}, `{self.target}`, raised {type(error).__name__}: {error}"
+            raise fail("E745", message, self.place, "raised here") from error
+        found = numbers(answer)
+        if found is None or found.shape != (len(lengths),):
+            got = f"{answer!r:.60}" if found is None else str(found.shape)
+            help = "`V(prefixes, lengths)` returns one number for each row"
+            message = f"{self.name}, `{self.target}`, must return numbers of shape ({len(lengths)},), got {got}"
+            raise fail("E745", message, self.place, "no numbers" if found is None else "wrong shape", help=help)
+        good = np.isin(found, (0, 1)) if self.verifies else np.isfinite(found) & (found >= 0)
+        if not good.all():
+            r = int(np.argmin(good))
+            raise no_value(self.name, found[r], codes[r, : lengths[r]].tolist(), self.place)
+        with np.errstate(divide="ignore"):
+            return np.log(found)
+
+
+def numbers(answer: object) -> np.ndarray | None:
+    """Return the result of a user-defined function as float64, or None if it is not real."""
+    try:
+        found = np.asarray(answer)
+    except Exception:  # The lists may be ragged, or the object may fail to convert itself.
+        return None
+    return found.astype(np.float64) if found.dtype.kind in "biu" or jnp.issubdtype(found.dtype, jnp.floating) else None
+
+
+def no_value(name: str, value: float, prefix: list[int], place: Span | None) -> GmlmError:
+    """Return the error for an invalid result.
+
+    A result of a value is a finite number of at least 0; that of a verifier is 0 or 1.
+
+    Args:
+        name: the name of the verifier or value.
+        value: its result.
+        prefix: the codes of the prefix.
+        place: its place in the program.
+    """
+    help = "0 and 1 are a verifier's; a value is finite and at least 0"
+    return fail("E745", f"{name} gives {value:g} of the prefix {prefix} (codes)", place, f"gives {value:g}", help=help)

@@ -15,29 +15,17 @@ import numpy as np
 from ..derive import bounded_jit, on_device, undefined_outputs
 from ..plan import verify_held
 from ..program import ir
-from ._host import no_value
-from ._judges import View
+from ._judges import View, no_value
 from ._methods import Rejection
 from ._oracle import is_host, verify_law
-from ._run import Game, Rules, Run, Standing, Wrong, begun, judged, law_here, moved, one_turn, refused, refused_behind, seen_before
+from ._run import Game, Rules, Run, Standing, Wrong, begun, judged, law_here, moved, one_turn, pushed, refused, refused_behind, seen_before
 from ._walk import Walk, brought_up, walk_turn
+from .limits import FEW_ROWS, MOST_FRUITLESS, MOST_FRUITLESS_TURNS, MOST_HOST_TURNS, MOST_ROWS, MOST_STATE_BYTES, TURNS_PER_CALL
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
 
 Array = np.ndarray
-MOST_HOST_TURNS = 1 << 16  # The most iterations of a row with user-defined Python.
-# The most iterations of rejection without `tries`, as long as it accepts no string of any row.
-MOST_FRUITLESS_TURNS = 1 << 11
-# The corresponding limit of the compiled loop, in symbols of all rows together.
-MOST_FRUITLESS = 1 << 26
-FEW = 64  # An iteration of fewer rows takes equally long.
-# The number of iterations of one call of the compiled loop, after which an interrupt takes effect.
-SLICE = 1 << 12
-MOST_ROWS = 1 << 14  # The most rows that are drawn together.
-# The most bytes of the state of these rows. They fit into a processor's cache; with more bytes,
-# each iteration of a network takes longer.
-AT_ONCE = 2.0**25
 
 
 class Found(NamedTuple):
@@ -95,7 +83,7 @@ def _rows_at_once(game: Game, prompts: Array, keys: jax.Array) -> int:
     each = sum(float(np.prod(a.shape)) * a.dtype.itemsize for a in jax.tree.leaves(held) if hasattr(a, "shape")) / many
     each += getattr(game.oracle, "row_bytes", 0.0)
     verify_held(3 * each, "one string and what is remembered of it", "fewer `steps`, or a shorter string")
-    most = max(1, int(AT_ONCE // max(each, 1.0)))
+    most = max(1, int(MOST_STATE_BYTES // max(each, 1.0)))
     size = min(MOST_ROWS, 1 << (most.bit_length() - 1))
     return min(size, max(1, len(prompts)))
 
@@ -212,9 +200,9 @@ def _compiled(game: Game, prompts: jax.Array, keys: jax.Array, live: jax.Array) 
     Most runs end within the first slice of iterations. The second program is compiled only for the
     others.
     """
-    at, wrong, goes = _first_turns(game, prompts, keys, live, jnp.asarray(SLICE, jnp.int32))
+    at, wrong, goes = _first_turns(game, prompts, keys, live, jnp.asarray(TURNS_PER_CALL, jnp.int32))
     while goes and not _fruitless(game, at.run):
-        at, wrong, goes = _more_turns(game, at, wrong, at.run.turn + SLICE)
+        at, wrong, goes = _more_turns(game, at, wrong, at.run.turn + TURNS_PER_CALL)
     return at, wrong
 
 
@@ -223,7 +211,9 @@ def _fruitless(game: Game, run: Run) -> bool:
 
     It might never end.
     """
-    return _endless(game) and int(run.turn) * max(FEW, len(run.done)) >= MOST_FRUITLESS and not bool((run.done & (run.calls > 0)).any())
+    if not _endless(game) or int(run.turn) * max(FEW_ROWS, len(run.done)) < MOST_FRUITLESS:
+        return False
+    return not bool((run.done & (run.calls > 0)).any())
 
 
 def _endless(game: Game) -> bool:
@@ -309,9 +299,7 @@ def _hosted_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
     law = _law_there(game, at, ~np.asarray(at.run.done))
     seen = seen_before(game, at, ~at.run.done) if game.method.before else None
     symbols, run = _moved(Game(None, None, game.method, game.rules), at.run, law, seen)
-    oracle = game.oracle.push(at.oracle, symbols)
-    judge = None if game.judge is None else game.judge.push(at.judge, symbols)
-    v = game.judge.values(judge, run.view(game.rules), game.oracle, oracle) if game.judge is not None and game.method.after else None
+    oracle, judge, v = pushed(game, at, run, symbols)
     back, run, wrong = _judged(Game(None, None, game.method, game.rules), at.run, run, seen, v)
     judge = None if game.judge is None else game.judge.pop(judge, back)
     return Standing(run, game.oracle.pop(oracle, back), judge), wrong.with_law(at.run, ~at.run.done, law)

@@ -11,14 +11,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..derive import Words, exponential, finite, float_type, pick_token
 from ._run import AbstractMethod, Law, Rules, Run, drawn, likeliest
+from .limits import MOST_REFUSED, TIE
 
 NONE = -1  # This number stands for no symbol, and for no limit.
-# Log values whose difference is below this tolerance are equal, since rounding errors are as large.
-# The tolerance is relative for values above 1.
-TIE = 1e-5
-# The most symbols that are counted at one position. Single precision represents all integers up to
-# this number.
-MOST_REFUSED = 1 << 24
 Rows = Int[Array, " rows"]
 
 
@@ -29,17 +24,10 @@ class Plain(AbstractMethod):
     before: ClassVar[bool] = False
     after: ClassVar[bool] = False
 
-    def begin(self, rules: Rules, run: Run) -> None:
-        """Return no memory."""
-
     def propose(self, rules: Rules, run: Run, law: Law, seen: None) -> tuple[Rows, Run]:
         """Propose a symbol for every row that is not whole."""
         symbols = likeliest(law) if self.greedy else drawn(law, run)
         return jnp.where(run.done, NONE, symbols), run.counted(~run.done, jnp.zeros_like(run.done))
-
-    def settle(self, rules: Rules, run: Run, v: None) -> tuple[Rows, Run]:
-        """Keep all symbols."""
-        return jnp.zeros_like(run.lengths), run.settled(rules.whole(run.lengths, run.last), jnp.zeros_like(run.done))
 
 
 class Rejection(AbstractMethod):
@@ -141,9 +129,6 @@ class TokenwiseByValue(AbstractMethod):
     before: ClassVar[bool] = True
     after: ClassVar[bool] = False
 
-    def begin(self, rules: Rules, run: Run) -> None:
-        """Return no memory."""
-
     def propose(self, rules: Rules, run: Run, law: Law, seen: Float[Array, "rows values"]) -> tuple[Rows, Run]:
         """Propose the accepted symbol, and count all calls of its position.
 
@@ -160,10 +145,6 @@ class TokenwiseByValue(AbstractMethod):
         calls = jnp.where(run.done, 0, refused + (~out).astype(jnp.int32))
         run = run.counted(calls, jnp.where(run.done, 0, rules.n_values)).settled(out, out)
         return jnp.where(run.done, NONE, pick_token(taken, for_symbol)), run
-
-    def settle(self, rules: Rules, run: Run, v: None) -> tuple[Rows, Run]:
-        """Keep all symbols."""
-        return jnp.zeros_like(run.lengths), run.settled(rules.whole(run.lengths, run.last), jnp.zeros_like(run.done))
 
 
 def _failures(words: Words, chance: Float[Array, " rows"]) -> Rows:

@@ -16,12 +16,12 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from ..derive import Words, float_type, levels_of, narrow, pick_token, words_apart
 from ._judges import AbstractJudge, View
+from .limits import MOST_TURNS
 
 if TYPE_CHECKING:
     import numpy as np
 
 Law = Float[Array, "rows values"]
-MOST_TURNS = 1 << 22  # The most iterations of a row.
 
 
 class Rules(eqx.Module):
@@ -163,9 +163,9 @@ class AbstractMethod(eqx.Module):
     before: ClassVar[bool]
     after: ClassVar[bool]
 
-    @abc.abstractmethod
     def begin(self, rules: Rules, run: Run) -> PyTree:
-        """Return the memory before the first iteration."""
+        """Return the memory before the first iteration; None by default."""
+        return None
 
     def unfinished(self, run: Run) -> Bool[Array, " rows"]:
         """Return which rows continue."""
@@ -184,13 +184,14 @@ class AbstractMethod(eqx.Module):
             seen: log V of the prefix's continuations, if `before` is true.
         """
 
-    @abc.abstractmethod
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Int[Array, " rows"], Run]:
-        """Return how many symbols each row loses, and the updated rows.
+        """Return how many symbols each row loses, and the updated rows; none by default.
 
         The rows are returned with the symbols that are to be removed. `v` is log V, shape
         (rows,), or None if `after` is false.
         """
+        done = rules.whole(run.lengths, run.last)
+        return jnp.zeros_like(run.lengths), run.settled(done, jnp.zeros_like(run.done))
 
 
 class Game(eqx.Module):
@@ -300,14 +301,22 @@ def judged(game: Game, run: Run, v: Array | None) -> tuple[Array, Run]:
     return back, run.having(lengths=run.lengths - back, turn=run.turn + 1)
 
 
+def pushed(game: Game, at: Standing, run: Run, symbols: Array) -> tuple[PyTree, PyTree, Array | None]:
+    """Append symbols to the states of the oracle and of the judge, and return log V, or None."""
+    oracle = game.oracle.push(at.oracle, symbols)
+    if game.judge is None:
+        return oracle, None, None
+    judge = game.judge.push(at.judge, symbols)
+    seen = game.judge.values(judge, run.view(game.rules), game.oracle, oracle) if game.method.after else None
+    return oracle, judge, seen
+
+
 def one_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
     """Run one iteration of all rows, and return the rows with an invalid result."""
     law = law_here(game, at)
     seen = seen_before(game, at, ~at.run.done) if game.method.before else None
     symbols, run = moved(game, at, law, seen)
-    oracle = game.oracle.push(at.oracle, symbols)
-    judge = None if game.judge is None else game.judge.push(at.judge, symbols)
-    v = game.judge.values(judge, run.view(game.rules), game.oracle, oracle) if game.judge is not None and game.method.after else None
+    oracle, judge, v = pushed(game, at, run, symbols)
     wrong = refused(run, v) if seen is None else refused_behind(at.run, ~at.run.done, seen)
     wrong = wrong.with_law(at.run, ~at.run.done, law)
     back, run = judged(game, run, v)

@@ -19,10 +19,10 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..derive import float_type, pick_token, whole_below
 from ._run import MOST_TURNS, AbstractMethod, Game, Law, Rules, Run, Standing, Wrong, law_here, refused_behind, seen_before
+from .limits import LONGEST_STROLL
 
 Rows = Int[Array, " rows"]
 NOBODY = -1
-LONGEST = 1 << 10  # The most steps of a stroll, after which an interrupt takes effect.
 
 
 class WalkMemory(NamedTuple):
@@ -174,7 +174,7 @@ class Walk(AbstractMethod):
             The rows, the numbers of symbols that the states lose, and the symbols that they get,
             negative for none.
         """
-        most = jnp.minimum(run.turn + LONGEST, MOST_TURNS)
+        most = jnp.minimum(run.turn + LONGEST_STROLL, MOST_TURNS)
 
         def goes(run: Run) -> Array:
             return (~run.done & ~run.memory.waiting & (run.memory.step < most)).any()

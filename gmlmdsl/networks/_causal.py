@@ -12,12 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ._decoder import Decoder, Weights
 from ._encoder_decoder import AbstractEncoderDecoder, Prepared, tables
-from ._encoding import Encoding
 from ._layers import NEVER, KeysValues, RelativeBias, embedded, normal, tied_logits, unseen, wide
-from ._network import AbstractCausalNetwork, AbstractLengthHead, Attention
-from ._transformer import Encoder
+from ._network import AbstractCausalNetwork, AbstractLengthHead, Attention, Encoding
+from ._transformer import Decoder, Encoder, Weights
 
 Cache = tuple[KeysValues, ...]
 

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-EPSILON = 1e-6
-N_BUCKETS, MOST_DISTANCE = 32, 128
+from .limits import EPSILON, MOST_DISTANCE, N_BUCKETS
+
 # It is added to an attention logit of a hidden place. Its exponential is 0 beside any other, and
 # gradients stay finite even if all places are hidden.
 NEVER = -1e10

@@ -1,6 +1,8 @@
 """Base classes of networks: functions of one row, over which callers map.
 
 Codes outside a domain are hidden cells.
+
+All passes and candidates of one row share the output of an encoder.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import abc
 
 import equinox as eqx
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 
 class Attention(eqx.Module):
@@ -174,3 +176,24 @@ class AbstractCausalNetwork(AbstractNetwork):
         """
         states, cache = self.enter(encoded, prepared, cache, previous[None], t)
         return self.read(states)[0], cache
+
+
+class Encoding(eqx.Module):
+    """The encoded given arrays of one row.
+
+    Attributes:
+        states: the encoder's output at every given entry.
+        shown: a mask of the entries that are not padding.
+        length: the number of these entries.
+        place: the output at an additional place before all entries, from which a classifier reads
+            the length; None without a classifier.
+        keys: the keys of cross-attention in every layer of the decoder.
+        values: the values of cross-attention in every layer of the decoder.
+    """
+
+    states: Float[Array, "m width"]
+    shown: Bool[Array, " m"]
+    length: Int[Array, ""]
+    place: Float[Array, " width"] | None
+    keys: tuple[Float[Array, "heads size m"], ...]
+    values: tuple[Float[Array, "heads m size"], ...]

@@ -17,9 +17,7 @@ from ..graph import NetworkForm
 from ..read import Safetensors
 from ._masked_language_model import ACTIVATIONS, Architecture, MaskedLanguageModel
 from ._network import AbstractNetwork
-
-MOST_SIZE = 1 << 24  # The most of any dimension of a network.
-MOST_LAYERS = 1000
+from .limits import MOST_LAYERS, MOST_SIZE
 
 
 def pretrained_network(form: NetworkForm, key: PRNGKeyArray | None = None) -> MaskedLanguageModel:

@@ -24,23 +24,15 @@ from jaxtyping import Array, Float, Int
 
 from .._diagnostics import fail, is_one_of
 from ._causal import CausalEncoderDecoder
-from ._decoder import PositionalAttention
 from ._encoder_decoder import AbstractEncoderDecoder
 from ._layers import FeedForward, MultiHeadAttention, tied_logits
 from ._network import AbstractNetwork
+from ._transformer import PositionalAttention
+from .limits import LEAST_REDUCED, LEAST_SCALE, MOST_SHARE, TRIED_COLUMNS, TRIED_ROWS, TRIED_RUNS
 
 FLOAT32, AUTO = "float32", "auto"
 PRECISIONS = (FLOAT32, "bfloat16", "int8")
-MOST = 127  # the largest absolute value of an int8 entry
-# An int8 matrix of fewer entries stays in float32: XLA multiplies it as one of int32 on a CPU, which
-# takes longer.
-SMALL = 1 << 15
-TINY = 1e-30  # a scale is at least as large, so that a row of zeros is divided by it
-# What `fastest` multiplies: at most so many columns, so many rows unless decoding is cell by cell,
-# and how often.
-COLUMNS, ROWS, RUNS = 8192, 32, 9
-# the share of the time of float32 that a reduced precision may take to be chosen
-WORTH = 0.9
+LARGEST_INT8 = 127  # the largest absolute value of an int8 entry
 N = TypeVar("N", bound=AbstractNetwork)
 
 
@@ -51,7 +43,7 @@ def scaled(x: Float[Array, "*shape"], axis: int) -> tuple[Array, Float[Array, "*
         x: the numbers.
         axis: the axis whose entries share a scale; the scales keep it with length 1.
     """
-    scale = jnp.maximum(jnp.abs(x).max(axis=axis, keepdims=True), TINY) / MOST
+    scale = jnp.maximum(jnp.abs(x).max(axis=axis, keepdims=True), LEAST_SCALE) / LARGEST_INT8
     return jnp.round(x / scale).astype(jnp.int8), scale
 
 
@@ -179,7 +171,7 @@ def reduced(network: N, precision: str) -> N:
 
 def _with(part: Any, names: tuple[str, ...], precision: str) -> Any:
     every = lambda p: [getattr(p, name) for name in names]  # noqa: E731
-    few = SMALL if precision == "int8" else 0
+    few = LEAST_REDUCED if precision == "int8" else 0
     return eqx.tree_at(every, part, [m if m.size < few else ReducedMatrix(m, precision) for m in every(part)]) if names else part
 
 
@@ -206,22 +198,22 @@ def fastest(network: AbstractNetwork) -> str:
     """
     if not isinstance(network, AbstractEncoderDecoder):
         return FLOAT32
-    ffn, columns = network.decoder.layers[0].ffn, min(network.n_values, COLUMNS)
+    ffn, columns = network.decoder.layers[0].ffn, min(network.n_values, TRIED_COLUMNS)
     width = ffn.inner.shape[0]
     table = jnp.asarray(np.random.default_rng(0).normal(size=(columns, width)), ffn.inner.dtype)
-    x = jnp.resize(table, (1 if isinstance(network, CausalEncoderDecoder) else ROWS, width))
+    x = jnp.resize(table, (1 if isinstance(network, CausalEncoderDecoder) else TRIED_ROWS, width))
     layer, logits = jax.jit(lambda part, x: part(x)), jax.jit(lambda part, x: tied_logits(x, part))
     every = {FLOAT32: (ffn, table)} | {p: (_with(ffn, ("inner", "outer"), p), ReducedTable(table, p)) for p in PRECISIONS[1:]}
     # The attention of a block has about as many products as its feed-forward layer.
     shares = 2 * len(network.decoder.layers), network.n_values / columns
     times: dict[str, list[tuple[float, ...]]] = {p: [] for p in PRECISIONS}
-    for _ in range(RUNS + 1):
+    for _ in range(TRIED_RUNS + 1):
         for p, parts in every.items():
             times[p].append(tuple(_seconds(f, part, x) for f, part in zip((layer, logits), parts, strict=True)))
     # The first run compiles.
     total = {p: float(np.min(times[p][1:], axis=0) @ shares) for p in PRECISIONS}
     best = min(PRECISIONS, key=lambda p: total[p])
-    return best if total[best] < WORTH * total[FLOAT32] else FLOAT32
+    return best if total[best] < MOST_SHARE * total[FLOAT32] else FLOAT32
 
 
 def _seconds(call: Callable[..., Any], *arguments: Any) -> float:

@@ -41,6 +41,7 @@ from ..fit import (
     scored_rows,
 )
 from ._sites import Site, at_coordinates, coordinates, jacobian, sites_of
+from .limits import LEAST_VARIANCE
 
 if TYPE_CHECKING:
     from .._diagnostics import GmlmError
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 CURVATURE, OPEN_FACED, SIMULATED = "curvature", "open_faced", "simulated"
-# share of the largest variance below which a direction has no estimate and no calibration
-NOTHING = 1e-12
 WITHOUT = "`calibrate=None` draws from the posterior of the loss as it is, labelled: not calibrated"
 RIGHT = 'take the model as right: `calibrate="simulated"`; or '
 
@@ -179,7 +178,7 @@ def _adjustment(laplace: Array, sandwich: Array, basis: Array) -> Array | None:
     """
     inverse, spread = (basis.T @ m @ basis for m in (laplace, sandwich))
     values, vectors = np.linalg.eigh(inverse)
-    seen = values > NOTHING * max(values.max(initial=0.0), 1e-300)
+    seen = values > LEAST_VARIANCE * max(values.max(initial=0.0), 1e-300)
     values, vectors = values[seen], vectors[:, seen]
     root, back = vectors * np.sqrt(values), (vectors / np.sqrt(values)).T
     ratios, turned = np.linalg.eigh(back @ spread @ back.T)

@@ -17,12 +17,12 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from .._diagnostics import fail, is_real_number, is_whole_number
 from ..assess import edges_of
 from ..graph import FactorGraph, ParameterArray
+from .limits import MOST_CLUSTERS
 
 Logs = tuple[Float[Array, " entries"], Float[Array, " entries"]]
 # The cluster of each cell, omega, and the logs of the clusters' weights.
 Theta = Float[Array, " parameters"]
 Partition = tuple[Int[Array, " cells"], Float[Array, "clusters clusters"], Float[Array, " clusters"]]
-MOST_CLUSTERS = 64
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """Draws of the parameters of a fit from their posterior.
 
 The draws come from NUTS on the model of `to_numpyro`, with the log likelihood of each row.
+
+Chains run in calls of a fixed number of steps, so that one compiled program serves all runs.
 """
 
 from __future__ import annotations
@@ -15,19 +17,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail, tell, whole_number
-from .._types import Draws, Given, JsonObject, Label, Missing, Rows
+from .._types import Draws, Given, JsonObject, Missing, Rows
 from ..assess import How, evidence_of, params64, rows_under, verify_minimum, verify_own
 from ..data import decode, random_key, verified_seed
 from ..derive import bounded_jit, on_device, quickly_compiled
 from ..evaluate import over_rows, tangent
-from ..fit import WORTH_MERGING, Evidence, LongFit, at_kinks, curvature, evidence_identity, long_fit, objective_colouring
+from ..fit import WORTH_MERGING, Evidence, LongFit, at_kinks, curvature, evidence_identity, long_fit, objective_colouring, restored
 from ..plan import BUDGET
 from ..sample import SamplingWarning, to_arviz
 from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source
 from ._likelihood import Likelihood, is_likelihood, is_whole, likelihood_of_rows
 from ._numpyro_model import NumpyroModel, calibrated, to_numpyro, verify_choice
-from ._sites import at_coordinates, coordinates, jacobian
-from ._strides import STRIDE, in_strides
+from ._sites import at_coordinates, axes_of_parameters, coordinates, jacobian
+from .limits import ADAPTED_STEPS, LEAST_DEVIATION, MOST_DRAWS, MOST_OPERATIONS, SCALED_STEPS, STARTS, STRIDE, WIDEST
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -36,20 +38,6 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-# typical number of gradients of a draw, for a nearly normal posterior scaled by its curvature
-STEPS = 8
-MOST_OPERATIONS = 1e12
-# number of draws: more are not representable as a float, and far above any limit
-UNCOUNTED = 10**200
-# share of the largest standard deviation below which the curvature does not count as positive
-FEWEST = 1e-9
-# standard deviation of a coordinate of a bounded parameter, above which the estimate is at the edge: the
-# logarithm of a positive parameter then varies by more than e^3
-WIDEST = 3.0
-# number of random starts of a chain, of which the first with a finite density is taken
-STARTS = 32
-# typical number of gradients of a draw where the warm-up adapts the scale
-ADAPTED_STEPS = 64
 
 
 @dataclass(frozen=True)
@@ -237,9 +225,9 @@ def _verify_cost(likelihood: Likelihood, how: Chains, steps: int) -> None:
     Raises:
         GmlmError: E601 with the figure.
     """
-    objective, total = likelihood.objective, min(how.chains * (how.draws + how.warmup), UNCOUNTED)
+    objective, total = likelihood.objective, min(how.chains * (how.draws + how.warmup), MOST_DRAWS)
     operations = steps * total * likelihood.cost
-    memory = 8.0 * min(how.chains * how.draws, UNCOUNTED) * (likelihood.rows + objective.codes.shape[1])
+    memory = 8.0 * min(how.chains * how.draws, MOST_DRAWS) * (likelihood.rows + objective.codes.shape[1])
     if operations > MOST_OPERATIONS or memory > BUDGET.bytes:
         message = (
             f"log p of {likelihood.rows:,} rows at {total:,} draws takes {operations:.2g} operations and {memory / 2**30:.2g} GiB, "
@@ -263,7 +251,7 @@ def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]
         return np.zeros_like(start), None
     covariance = _covariance(fit, likelihood, params)
     values = np.linalg.eigvalsh(covariance)
-    is_positive = values.min(initial=np.inf) > FEWEST**2 * values.max(initial=0.0)
+    is_positive = values.min(initial=np.inf) > LEAST_DEVIATION**2 * values.max(initial=0.0)
     has_priors = all(s.parameter.prior is not None for s in sites)
     if not (is_positive or has_priors):
         message = "the normal approximation of the posterior needs a curvature that is positive in every direction"
@@ -293,7 +281,7 @@ def _draws_of(
     task: Task, evidence: Evidence, meta: JsonObject, params: Mapping[str, Any], how: Chains, calibrate: str | None, checkpoint: object
 ) -> Draws:
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
-        _verify_cost(task.likelihood, how, ADAPTED_STEPS if task.scale is None else STEPS)
+        _verify_cost(task.likelihood, how, ADAPTED_STEPS if task.scale is None else SCALED_STEPS)
         options = {**dataclasses.asdict(how), "calibrate": calibrate}
         target = jax.tree.leaves((task.target, task.start, task.scale))
         with long_fit(checkpoint, lambda: evidence_identity(evidence, params, options, target)) as saved:
@@ -427,8 +415,7 @@ def _labelled(
     evidence: Evidence, meta: JsonObject, draws: dict[str, Array], stats: dict[str, Array], pointwise: dict[str, Array], calibration: str
 ) -> Draws:
     graph = evidence.lowered.graph
-    dims: dict[str, list[str]] = {p.name: list(p.dims) for p in graph.parameters}
-    coords: dict[str, Sequence[Label]] = {d: list(c) for p in graph.parameters for d, c in zip(p.dims, p.coords, strict=True)}
+    dims, coords = axes_of_parameters(graph)
     observed = {v.name: decode(graph, evidence.codes, (evidence.codes.shape[1],))[v.name] for v in graph.observed}
     dims |= {v.name: list(v.dims) for v in graph.observed if v.name not in dims}
     coords |= {d: list(c) for v in graph.observed for d, c in zip(v.dims, v.coords, strict=True)}
@@ -445,3 +432,41 @@ def _labelled(
     }
     by_row: dict[str, Any] = {kind: {name: values} for kind, values in pointwise.items()}
     return to_arviz(draws, dims, coords, stats, observed, attrs, **by_row)
+
+
+def in_strides(
+    call: Callable[[PyTree, int], tuple[PyTree, PyTree]], state: PyTree, warmup: int, draws: int, saved: LongFit | None = None
+) -> PyTree:
+    """Return the recorded quantities of some steps of chains, on the host.
+
+    Args:
+        call: a function that runs STRIDE steps, from a state and the number of the first step. It
+            returns the next state, and arrays with axes of chains and steps.
+        state: the state before the first step.
+        warmup: the number of steps that are not recorded.
+        draws: the number of recorded steps after them.
+        saved: the saved states of the run; None saves nothing.
+
+    Returns:
+        The arrays, with axes of chains and draws.
+    """
+    saved = saved or LongFit()
+    parts: list[Sequence[np.ndarray]] = []
+    at, first, size = 0, warmup - warmup % STRIDE, len(jax.tree.leaves(state))
+    if saved.resumed() == [] and saved.unfinished is not None:
+        at, state = int(saved.unfinished[0]), restored(saved.unfinished[1 : size + 1], state)
+        parts = [saved.unfinished[size + 1 :]] if at > first else []
+    while True:
+        state, told = call(state, at)
+        if at >= first:
+            parts.append([np.asarray(a) for a in jax.tree.leaves(told)])
+        if (at := at + STRIDE) >= warmup + draws:
+            break
+        # The last stride is not saved: the structure of what is recorded is that of a call.
+        here = np.asarray(at), state
+        saved.reached_within(lambda here=here: (*here, _joined(parts)))
+    return jax.tree.unflatten(jax.tree.structure(told), [a[:, warmup - first : warmup - first + draws] for a in _joined(parts)])
+
+
+def _joined(parts: list[Sequence[np.ndarray]]) -> list[np.ndarray]:
+    return [np.concatenate(a, axis=1) for a in zip(*parts, strict=True)]

@@ -25,8 +25,7 @@ from ..data import value_codes
 from ..evaluate import init_params
 from ..graph import VariableArray, is_positive
 from ..sample import starts
-from ._distribution import CellValues, cell_values, typed
-from ._law import Law, codes_with, values_of
+from ._distribution import CellValues, Law, cell_values, codes_with, typed, values_of
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree

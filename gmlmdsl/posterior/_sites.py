@@ -8,7 +8,7 @@ basis of that subspace, and the array itself is deterministic.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,7 +19,7 @@ import numpy as np
 from numpyro.distributions import ImproperUniform
 
 from .._diagnostics import not_implemented
-from .._types import AnyArray
+from .._types import AnyArray, Label
 from ..derive import float_type, on_device
 from ..evaluate import density_of, free_basis
 from ..graph import FactorGraph, ParameterArray
@@ -273,3 +273,9 @@ def _declared(p: ParameterArray) -> Distribution | None:
 
 def _number(value: Array) -> Any:
     return on_device(value, float_type())
+
+
+def axes_of_parameters(graph: FactorGraph) -> tuple[dict[str, list[str]], dict[str, Sequence[Label]]]:
+    """Return the names of the axes of each parameter, and the labels along each axis."""
+    dims = {p.name: list(p.dims) for p in graph.parameters}
+    return dims, {d: list(c) for p in graph.parameters for d, c in zip(p.dims, p.coords, strict=True)}

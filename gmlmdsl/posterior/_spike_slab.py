@@ -35,15 +35,10 @@ from jaxtyping import Array, Bool, Float, Int
 from ..derive import accepted, bounded_jit, on_device, words_apart
 from ..fit import LongFit
 from ._chances import AbstractChances
-from ._draws import potential
+from ._draws import STRIDE, in_strides, potential
 from ._likelihood import Likelihood
-from ._strides import STRIDE, in_strides
+from .limits import ACCEPTED, FADES, JITTER, LEAPS
 
-LEAPS = 6  # number of leapfrog steps of a trajectory, whose length is nearly a quarter of a period
-ACCEPTED = 0.8  # target share of accepted trajectories, to which the step is adapted
-FADES = 0.6  # exponent of the number of a step in the decay of the adaptation
-# relative variation of the length of a step, so that no trajectory returns to its start
-JITTER = 0.3
 HIDDEN = 1 << 30  # number of the keys of the probabilities of the indicators, apart from those of steps
 
 

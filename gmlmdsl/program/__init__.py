@@ -3,17 +3,15 @@
 from . import _forms as forms
 from . import ir
 from ._allow import apply_allowances as allowed
-from ._check import check_file, check_source
-from ._check_guided import is_guided, judges_of
+from ._check import added_let, check_file, check_source, checked_texts, of_added
+from ._check_guided import is_guided
 from ._check_networks import option_faults
 from ._check_samplers import MOST_REPEATS, TOO_OFTEN
-from ._check_visits import is_decoder, reasons_against
-from ._mask_lints import used_bodies
-from ._network_forms import AUTOREGRESSIVE, PRETRAINED, PUBLISHED, REFINEMENT
+from ._lints import used_bodies
+from ._network_forms import AUTOREGRESSIVE, PRETRAINED, PUBLISHED
 from ._operators import OPERATORS, UNTAKEN, NoValueError, Operator, computed, written
 from ._options import autoregressive_options, guided_options, input_options, is_function, network_options, refinement_options
 from ._program import Program
-from ._python_code import python_code
-from ._scales import CODES, Scale
-from ._sound_part import names_in, with_model, without_inputs, without_names
-from ._texts import added_let, checked_texts, of_added
+from ._refinement import is_decoder, reasons_against
+from ._sound_part import names_in, python_code, with_model, without_inputs, without_names
+from ._terms import CODES, Scale

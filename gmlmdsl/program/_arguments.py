@@ -16,11 +16,11 @@ from ._program import Input, Judge
 from ._scope import Scope, suggestion
 from ._sets import check_set, check_size_or_set
 from ._terms import Expression
+from .limits import LONGEST_TABLE
 
 Raw = dict[str, list[tree.Argument]]
 NOISES = ("hide", "uniform", "keep")
 OF_EDGES = "; what else each edge has is an input over the graph, `input w[(i, j) in G.edges] : real`"
-LONGEST_TABLE = 60  # the maximum number of characters of a table that a help repeats
 
 
 def match_arguments(call: tree.Call, form: Form, scope: Scope) -> Raw | None:

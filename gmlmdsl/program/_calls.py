@@ -20,17 +20,16 @@ from ._expressions import (
     rule,
 )
 from ._program import Parameter, Variable
-from ._scales import sized
 from ._scope import CELLS, WORDS, Scope, suggestion
 from ._sets import check_clauses
-from ._surface import MOST_CALLS, called
-from ._terms import CONDITION, Clauses, Expression, IndexValue, Kind, Literal, Loop, Operation, Sum, substitute, substitute_in_set
+from ._surface import called
+from ._terms import CONDITION, Clauses, Expression, IndexValue, Kind, Literal, Loop, Operation, Sum, sized, substitute, substitute_in_set
+from .limits import LONGEST_TERM, MOST_CALLS
 
 # The operator of each reduction. `min` and `max` with a `for` are reductions too.
 REDUCTIONS = {"sum": "+", "prod": "*", "count": "+", "any": "any", "all": "all", "all_different": "all_different", "logsumexp": "logsumexp"}
 
 
-LONGEST_TERM = 30  # the maximum number of characters of a term that a help repeats
 TURNS = Where(
     "may use index names and inputs only",
     *INDEXED.kinds,

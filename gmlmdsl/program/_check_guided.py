@@ -8,15 +8,14 @@ from __future__ import annotations
 from .._diagnostics import Span, listed
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
-from ._blocks import FormCall
 from ._check_networks import check_direction, report_idle
 from ._expressions import check_label, known_number
 from ._form import TARGET
-from ._guided_forms import GUIDED
+from ._network_forms import GUIDED
 from ._options import guided_options
 from ._program import Judge, Model, Variable
 from ._scope import Scope
-from ._terms import same_domain
+from ._terms import FormCall, same_domain
 
 LEFT_TO_RIGHT = "a string is one array of cells, in their order: the model has one `var`"
 

@@ -13,18 +13,18 @@ from .._diagnostics import Fix, Span, listed
 from ..syntax import old_forms, tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form, match_arguments
-from ._blocks import BlockTerm, Cells, FormCall
 from ._check_networks import report_idle, without
-from ._check_visits import check_visits, refuse_visits
 from ._expressions import INDEXED, MODEL, Where, check_number, in_figures, known_number, lets_of, mentions, verify_written_out
 from ._form import Form
 from ._mask_bodies import FormMask, Independent, Listed, Mask, MaskBody, MaskMixture
 from ._options import input_options
 from ._program import Model, Variable
 from ._references import check_index, check_name, slots_of, verify_count
+from ._refinement import check_visits, refuse_visits
 from ._scope import CELLS, Scope
 from ._sets import check_clauses, check_set
-from ._terms import Clauses, Expression, IndexValue, Loop, ParameterValue, SetOf, VariableValue, walk
+from ._terms import BlockTerm, Cells, Clauses, Expression, FormCall, IndexValue, Loop, ParameterValue, SetOf, VariableValue, walk
+from .limits import LONGEST_EDIT, MOST_MIXED, MOST_MIXTURES
 
 PLACES = Where(
     "may use index names and inputs only",
@@ -32,8 +32,6 @@ PLACES = Where(
     instead="which cells a block may hold is fixed; what looks at cells is a weight or rate: "
     "`mask name sees x { each if x[i] == 1 then 0.5 else 0 : x[i] for i in site }`",
 )
-LONGEST_SHOWN = 60  # the maximum number of characters of an edit that a help shows completely
-MOST_MIXED, MOST_MIXTURES = 1000, 16
 # the options of masks that make a network's input
 SEEN_OPTIONS = {"noise": "is what a network sees", "stages": "are of a network's training", "stage_inputs": "is of a network's training"}
 WHY = "clusters grow by p, which a network does not declare"
@@ -46,8 +44,9 @@ def check_mask(mask: tree.Mask, model: Model, scope: Scope) -> Mask | None:
     """
     given = _given(mask, scope)
     for form in old_forms(mask):
-        help = f"write {form.today}" if form.fix is None or len(form.fix.text) > LONGEST_SHOWN else f"write `{form.fix.text}`"
-        scope.report("W831", "a form of an earlier version, which will go", form.span, "an old form", help=help, fix=form.fix)
+        fix = form.fix
+        help = f"write `{fix.text}`" if fix and len(fix.text) <= LONGEST_EDIT else f"write {form.today}"
+        scope.report("W831", "a form of an earlier version, which will go", form.span, "an old form", help=help, fix=fix)
     listed = isinstance(mask.body, tree.MaskList)
     body = _listed(mask, mask.body, given, scope) if listed else check_mask_body(mask.body, model, scope)  # pyright: ignore[reportArgumentType]
     return None if body is None or given is None else as_mask(mask.body, mask.name.name, given, body, model, scope, mask.span)

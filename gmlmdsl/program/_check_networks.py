@@ -10,16 +10,15 @@ from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form
-from ._blocks import FormCall
 from ._expressions import known_number
 from ._form import TARGET, Form
 from ._options import network_options
 from ._program import Model, NetworkConditional, Variable
 from ._scope import Scope
-from ._terms import SetOf
+from ._terms import FormCall, SetOf
 
 if TYPE_CHECKING:
-    from ._body import Body
+    from ._program import Body
 
 PRODUCT = "a network gives a product over positions, of p(x_i | x_rest, K): it has no joint distribution of several cells"
 

@@ -7,23 +7,20 @@ import re
 from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
-from ._blocks import BlockTerm, Cells
 from ._check_masks import PLACES, as_mask, check_cells, check_mask_body, check_no_stages, verify_row_weights
 from ._check_networks import refuse_joint, refuse_ladder, refuse_updates
-from ._check_visits import check_start, refuse_visits
 from ._expressions import CONSTANT, INDEXED, check_number, known_number, mentions
 from ._kernels import Cycle, Kernel, KernelMixture, RandomUpdate, Repeat, Sweep, Temper, ladder_in, start_of
 from ._mask_bodies import Mask, MaskBody
 from ._program import Factor, Input, Model, Sampler
 from ._references import check_name
-from ._refinement import check_decoder
+from ._refinement import check_decoder, check_start, refuse_visits
 from ._scope import Scope
 from ._sets import check_clauses, check_loops
-from ._terms import Clauses, Expression, IndexValue, InputValue, LetValue, Literal, SetOf, Sum, VariableValue, walk
+from ._terms import BlockTerm, Cells, Clauses, Expression, IndexValue, InputValue, LetValue, Literal, SetOf, Sum, VariableValue, walk
+from .limits import MOST_BODIES, MOST_REPEATS
 
 Statements = tuple[tree.SamplerStatement, ...]
-MOST_BODIES = 16  # Each level is a loop or a choice in the compiled program.
-MOST_REPEATS = 10**6  # within one draw, whose progress is not reported
 TOO_OFTEN = "a draw is what is kept: `draws=` asks for more of them, and `thin=` keeps every n-th"
 
 

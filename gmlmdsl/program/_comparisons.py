@@ -16,11 +16,9 @@ from .._diagnostics import Diagnostic, Fix
 from ._expressions import known_number, mentions
 from ._mask_bodies import Mask
 from ._program import Model, Program
-from ._scales import SCALES
-from ._terms import Choice, Domain, Expression, LetValue, Literal, Operation, VariableValue, walk
+from ._terms import SCALES, Choice, Domain, Expression, LetValue, Literal, Operation, VariableValue, walk
+from .limits import MOST_PAIRS, MOST_VALUES
 
-MOST_VALUES = 1024
-MOST_PAIRS = 1 << 16
 Number = int | float
 Values = frozenset[Number] | None
 

@@ -57,6 +57,7 @@ from ._terms import (
     substitute_in_clauses,
     walk,
 )
+from .limits import MOST_LABELS
 
 
 @dataclass(frozen=True)
@@ -427,7 +428,6 @@ def check_density(call: tree.Call, cell: Variable, target: VariableValue, scope:
     return None if value is None else Density(value, tuple(law.counts), tuple(law.taken))
 
 
-MOST_LABELS = 6  # the maximum number of labels of a map that a message writes out
 ReadEntry = Callable[[tree.Expression], "Row | None"]
 
 

@@ -39,6 +39,7 @@ from ._terms import (
     same_domain,
     walk,
 )
+from .limits import MOST_LEVELS, MOST_PARTS
 
 Checked = tuple[Expression, Kind]
 
@@ -71,9 +72,6 @@ class Where:
         return self.instead
 
 
-# limits after all names are expanded
-MOST_PARTS = 10_000
-MOST_LEVELS = 300  # the maximum for recursive functions, which take several calls for each level
 FIXED = "a number that is not fitted is an input: `input s : real = 1`, or `input n : int = 4` for a size"
 POSSIBLE = (
     "what is possible cannot be fitted: use a number or an `input` here, or let a `factor` make it unlikely; "
@@ -426,25 +424,25 @@ def _unknown_side(e: tree.Expression, other: Kind | None, scope: Scope, where: W
 def _comparable(e: tree.Binary, left: Kind | None, right: Kind | None, scope: Scope) -> None:
     """Report two sides that cannot be compared. The kind of a text is None."""
     kinds = [k for k in (left, right) if k is not None]
+    labels = [k for k in kinds if k.tag == "label"]
     if any(k.tag == "error" for k in kinds):
         return
     if any(k.tag == "open" for k in kinds):
         scope.report("E210", "an array with an open axis is not a number", e.span, "give every index")
-    elif len(kinds) < 2 and not any(k.tag == "label" for k in kinds):
+    elif len(kinds) < 2 and not labels:
         text = e.right if right is None else e.left
         words = kinds[0].words if kinds else "a string"
         help = "a string compares only with a variable of its domain"
         scope.report("E212", f"cannot compare {words} with a string", text.span, "a string", help=help)
-    elif len(kinds) == 2 and (left.tag == "label" or right.tag == "label") and not _same_labels(left, right):  # type: ignore[union-attr]
+    elif left is not None and right is not None and labels and not _same_labels(left, right):
         place = tuple((k.domain.span, k.words) for k in kinds if k.domain is not None)
-        help, one = "declare both variables over one domain", next(k for k in kinds if k.tag == "label")
-        if any(k.tag != "label" for k in kinds) and one.domain is not None and one.domain.labels:
-            help = f'it compares with a value of its domain, such as `"{one.domain.labels[0]}"`'
+        help, domain = "declare both variables over one domain", labels[0].domain
+        if len(labels) == 1 and domain is not None and domain.labels:
+            help = f'it compares with a value of its domain, such as `"{domain.labels[0]}"`'
         scope.report("E212", f"cannot compare {kinds[0].words} with {kinds[1].words}", e.span, "two domains", related=place, help=help)
-    elif any(k.tag == "label" for k in kinds):
+    elif labels:
         if e.operator not in ("==", "!="):
-            label = next(k for k in kinds if k.tag == "label")
-            scope.report("E214", f"{label.words} is unordered: it compares with `==` and `!=` only", e.span, "no order")
+            scope.report("E214", f"{labels[0].words} is unordered: it compares with `==` and `!=` only", e.span, "no order")
     elif len(kinds) == 2 and kinds[0].plain and kinds[1].plain and kinds[0].spin != kinds[1].spin:
         _report_spin(e, kinds[0].spin, scope)
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import inf
 from re import compile as pattern
 
+from .limits import LONGEST_SIGNATURE
+
 # The kinds of values of an option. The checker has one function for each kind (`_arguments.py`).
 NUMBER = "number"  # an expression of inputs (and of the axes' index names in a prior)
 INTEGER = "integer"
@@ -61,8 +63,6 @@ class Bounds:
         return " and ".join([low] * (self.low > -inf) + [high] * (self.high < inf))
 
 
-# the maximum number of characters of a signature that a message shows completely
-LONGEST_SHOWN = 100
 COUNTS = Bounds(1)
 PROBABILITIES = Bounds(0, 1)
 
@@ -139,7 +139,7 @@ class Form:
     def shown(self) -> str:
         """The signature. If it is long, only the required arguments are shown."""
         whole = self.signature
-        if len(whole) <= LONGEST_SHOWN:
+        if len(whole) <= LONGEST_SIGNATURE:
             return whole
         needed = [f"{o.name} = .." if o.named else o.name for o in self.options if o.required]
         return f"{self.name}({', '.join([*needed, '..'])})"

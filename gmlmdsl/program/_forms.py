@@ -41,8 +41,7 @@ from ._form import Bounds as Bounds
 from ._form import Form as Form
 from ._form import Option as Option
 from ._form import named
-from ._guided_forms import GUIDED, VALUES, VERIFIERS
-from ._network_forms import NETWORKS, SAMPLERS, SEEN
+from ._network_forms import GUIDED, NETWORKS, SAMPLERS, SEEN, VALUES, VERIFIERS
 
 _WRAP = named("wrap", BOOLEAN, "join the last to the first along each axis; of an axis of 2 they are joined already, once", "false")
 _VARIABLES = Option("variables", VARIABLES, "the variables whose cells it ranges over; none: every `var`", required=False)

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from ._blocks import BlockTerm, FormCall
 from ._mask_bodies import Mask
-from ._terms import Checked, Clauses, Expression, InputValue, Loop
+from ._terms import BlockTerm, Checked, Clauses, Expression, FormCall, InputValue, Loop
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .._diagnostics import Span
-from ._blocks import BlockTerm, FormCall
-from ._terms import Checked, Clauses, Expression
+from ._terms import BlockTerm, Checked, Clauses, Expression, FormCall
 
 Normalised = Callable[[Sequence[Expression], Span], Sequence[float]]
 
@@ -29,9 +28,9 @@ class MaskBody(Checked, abc.ABC):
     def kind(self) -> str:
         """The kind in words: `subsets(size = 2)`, `blocks`, `choose`, `each`, `mixture of ..`."""
 
-    @abc.abstractmethod
     def hidden_variables(self) -> set[str]:
         """Return the variables whose cells the blocks can contain."""
+        return {c.variable for term, _ in self.weighted_blocks() for c in term.cells}
 
     def leaves(self) -> Iterator[MaskBody]:
         """Yield the masks of a mixture, including those of nested mixtures.
@@ -130,9 +129,6 @@ class Listed(MaskBody):
     def kind(self) -> str:
         return "blocks" if self.uniform else "choose"
 
-    def hidden_variables(self) -> set[str]:
-        return {c.variable for term, _ in self.terms for c in term.cells}
-
     def weighted_blocks(self) -> Sequence[tuple[BlockTerm, Expression | None]]:
         return self.terms
 
@@ -154,9 +150,6 @@ class Independent(MaskBody):
     @property
     def kind(self) -> str:
         return "each"
-
-    def hidden_variables(self) -> set[str]:
-        return {c.variable for term, _ in self.terms for c in term.cells}
 
     def weighted_blocks(self) -> Sequence[tuple[BlockTerm, Expression | None]]:
         return self.terms

@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .limits import MOST_BITS
+
 if TYPE_CHECKING:
     from types import ModuleType
 
 Interval = tuple[float, float]
 Number = int | float  # A condition counts as 1 or 0.
 LEAST, MOST = -(2**63), 2**63 - 1
-MOST_BITS = 4096  # the maximum number of bits of a power that is computed exactly
 # operators whose values may be infinite for finite numbers
 INFINITE = ("log", "log1p", "logit", "log_binomial")
 INFIX = ("+", "-", "*", "/", "//", "%", "^")

@@ -6,7 +6,6 @@ import re
 
 from .._diagnostics import Fix, Span
 from ..syntax import tree
-from ._blocks import FormCall
 from ._expressions import (
     INDEXED,
     MODEL,
@@ -34,6 +33,7 @@ from ._terms import (
     Clauses,
     Domain,
     Expression,
+    FormCall,
     IndexValue,
     InputValue,
     Kind,
@@ -47,9 +47,9 @@ from ._terms import (
     kind_of,
     same_domain,
 )
+from .limits import MOST_INDICES
 
 Indices = tuple[tree.Expression, ...]
-MOST_INDICES = 80  # Each level takes several nested calls.
 
 
 @rule(tree.Name)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean, listed
 from ..syntax import tree
 from ._habits import SAME, foreign
+from .limits import MOST_COMPARED
 
 # The kinds of symbols, and their names in messages.
 WORDS = {
@@ -61,7 +62,6 @@ DECLARES = (
 LOCAL = ("binder", "block")
 
 
-MOST_COMPARED = 100_000  # the maximum number of comparisons of unknown names with known ones
 NOT_COMPARED = "so many names are declared and so many are not that no near name is sought for the rest"
 
 

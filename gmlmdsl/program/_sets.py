@@ -6,12 +6,10 @@ import re
 
 from .._diagnostics import Fix, Span
 from ..syntax import tree
-from ._blocks import FormCall
 from ._expressions import CONSTANT, INDEXED, PARTS, Where, check_condition, check_number, is_faulty, known_number
 from ._program import Input, Parameter, Variable
-from ._scales import sized
 from ._scope import CELLS, WORDS, Scope, Symbol, suggestion
-from ._terms import Clauses, Domain, Expression, IndexValue, Loop, SetOf, walk
+from ._terms import Clauses, Domain, Expression, FormCall, IndexValue, Loop, SetOf, sized, walk
 
 
 def check_set(e: tree.Expression, scope: Scope, pairs: bool = False, inside: bool = False) -> SetOf | None:

@@ -1,20 +1,21 @@
-"""Compute the part of a checked program that does not need some names.
+"""Compute parts of a checked program: those without some names, and the user's own code.
 
 This part can be bound even if an input is missing or another part is faulty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
 from .._diagnostics import Source, Span
-from ._blocks import Cells, FormCall
 from ._mask_bodies import MaskBody
+from ._options import is_function, refinement_options
 from ._program import Model, NetworkConditional, Program
-from ._terms import InputValue, LetValue, ParameterValue, SetOf, VariableValue
+from ._refinement import is_decoder
+from ._terms import Cells, FormCall, InputValue, LetValue, ParameterValue, SetOf, VariableValue
 
 
 @dataclass(frozen=True)
@@ -161,3 +162,22 @@ def _about(program: Program, models: dict[str, Model], lost: Set[str]) -> Progra
 
     masks, samplers, judges = ({n: d for n, d in part.items() if sound(d)} for part in (program.masks, program.samplers, program.judges))
     return replace(program, models=models, masks=masks, samplers=samplers, judges=judges)
+
+
+def python_code(program: Program, model: str) -> Iterator[tuple[str, Span]]:
+    """Yield what a model of a checked program runs, and where it is named.
+
+    That is the class of its network, and the confidences, planners and schedules of its decoders.
+    """
+    declared = program.models[model]
+    network = None if declared.conditional is None else program.networks[declared.conditional.network]
+    if network is not None and network.form.name == "python":
+        yield f"its network is the class `{network.arguments['target']}`", network.span
+    for sampler in program.samplers.values():
+        if sampler.model == model and isinstance(sampler.body, FormCall) and is_decoder(sampler.body):
+            options = refinement_options(sampler.body)
+            planner = program.networks.get(str(options["planner"]))
+            for target in filter(is_function, (options["confidence"], options["planner"], options["schedule"])):
+                yield f"sampler `{sampler.name}` calls the function `{target}`", sampler.body.span
+            if planner is not None and planner.form.name == "python":
+                yield f"sampler `{sampler.name}` plans by the class `{planner.arguments['target']}`", sampler.body.span

@@ -13,7 +13,6 @@ from .._diagnostics import Fix
 from ..syntax import tree
 from ._scope import Scope
 
-MOST_CALLS = 32  # the maximum depth of functions that call one another
 Values = Mapping[str, tree.Expression]
 
 

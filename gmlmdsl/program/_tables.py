@@ -10,9 +10,9 @@ from ._expressions import INDEXED, check_number, known_number, written_number
 from ._program import InputAxis
 from ._scope import Scope
 from ._terms import Domain, Expression, SetOf, Table
+from .limits import NOT_NORMALISED
 
 Entry = Callable[[tree.Expression], Expression | None]
-NOT_NORMALISED = 1e-6
 ANY = -1  # This length stands for an axis with a fault, whose lists may have any lengths.
 
 

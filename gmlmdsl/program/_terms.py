@@ -1,8 +1,10 @@
-"""Define the parts of statements of a checked program: expressions, sets, domains and loops.
+"""Define the parts of statements of a checked program: expressions, sets, domains, blocks, calls.
 
 Each expression keeps its place (span) in the text, so that later errors point into the text. Such
 errors concern a bound input or an index out of range. Every name is resolved, and every label is
 replaced by its code.
+
+The table of scales is the only place that distinguishes spins, bits and ranges.
 """
 
 from __future__ import annotations
@@ -12,9 +14,67 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .._diagnostics import Span
-from ._scales import SCALES, Scale, sized
+from ._form import Form
+from .limits import MOST_NUMBERS
 
-MOST_NUMBERS = 1 << 16  # A domain of whole numbers has its values listed up to this number.
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Evenly spaced numbers. Code k denotes `first + step * k`.
+
+    Attributes:
+        first: the number of code 0.
+        step: the difference between the numbers of consecutive codes.
+        size: the count of numbers, or None if a declaration determines it, as in `range(5)`.
+        to_code: the function of the language from numbers to codes, or "".
+        to_value: the function of the language from codes to numbers, or "".
+    """
+
+    first: int = 0
+    step: int = 1
+    size: int | None = None
+    to_code: str = ""
+    to_value: str = ""
+
+    @property
+    def is_code(self) -> bool:
+        """Whether each number is its own code."""
+        return self.first == 0 and self.step == 1
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The lowest and the highest number of a scale whose size is known."""
+        assert self.size is not None
+        return self.first, self.values_of(self.size - 1)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of a scale whose size is known, or () for any other scale."""
+        return tuple(self.first + self.step * k for k in range(self.size or 0))
+
+    def values_of(self, codes: Any) -> Any:
+        """Return the numbers of some codes. The type is that of `codes`: an array or a number.
+
+        Arrays of NumPy and JAX are accepted.
+        """
+        return codes if self.is_code else self.step * codes + self.first
+
+    def codes_of(self, values: Any) -> Any:
+        """Return the codes of numbers of the scale. The accepted types are those of `values_of`."""
+        return values if self.is_code else (values - self.first) // self.step
+
+
+CODES = Scale()  # the scale whose numbers are the codes
+SCALES = {
+    "spin": Scale(-1, 2, 2, "bit", "spin"),
+    "bit": Scale(0, 1, 2),
+    "range": CODES,
+}
+
+
+def sized() -> tuple[str, ...]:
+    """Return the names of types whose numbers are known without arguments: `spin` and `bit`."""
+    return tuple(name for name, scale in SCALES.items() if scale.size is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,3 +566,42 @@ def kind_of(domain: Domain) -> Kind:
 def same_domain(a: Domain | None, b: Domain | None) -> bool:
     """Return whether two label domains have the same values in the same order."""
     return a is not None and b is not None and (a.kind, a.labels) == (b.kind, b.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class FormCall(Checked):
+    """A form with its checked arguments by option name.
+
+    Options that are left out are absent. `_options.py` fills them in.
+    """
+
+    form: Form
+    arguments: dict[str, object] = field(hash=False)
+
+    @property
+    def mentions_parameter(self) -> bool:
+        """Whether an argument depends on a parameter, as arguments of a prior may."""
+        of = [e for e in self.arguments.values() if isinstance(e, Checked)]
+        return any(isinstance(part, ParameterValue) for e in of for part in walk(e))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Cells(Checked):
+    """Cells of one variable, as a block names them.
+
+    If `indices` is None, these are all cells of the variable. Otherwise it is one cell, or a row of
+    cells if an index runs over rows or columns. With `clauses`, it is the cells of all iterations
+    of the clauses.
+    """
+
+    variable: str
+    indices: tuple[Expression, ...] | None
+    clauses: Clauses | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTerm(Checked):
+    """A term of a list of blocks: one block for each iteration of the clauses."""
+
+    cells: tuple[Cells, ...]
+    clauses: Clauses

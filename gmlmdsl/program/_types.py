@@ -12,10 +12,9 @@ from . import _forms as forms
 from ._expressions import CONSTANT, check_number, known_number, quoted
 from ._habits import REAL_ELSEWHERE
 from ._program import ValueType
-from ._scales import sized
 from ._scope import DECLARES, Scope, suggestion
 from ._sets import check_range, check_set
-from ._terms import Domain, Expression, Literal, Operation, SetOf
+from ._terms import Domain, Expression, Literal, Operation, SetOf, sized
 
 VALUE_TYPES = ("real", "positive", "simplex", "ordered", "int", "nonnegative")
 STATEMENTS = (*DECLARES, "factor", "require", "gauge", "conditional", "import")

@@ -1,8 +1,5 @@
 """Export every class of the checked program: `from gmlmdsl.program import ir`."""
 
-from ._blocks import BlockTerm as BlockTerm
-from ._blocks import Cells as Cells
-from ._blocks import FormCall as FormCall
 from ._kernels import Cycle as Cycle
 from ._kernels import Kernel as Kernel
 from ._kernels import KernelMixture as KernelMixture
@@ -39,11 +36,14 @@ from ._program import Sampler as Sampler
 from ._program import ValueCount as ValueCount
 from ._program import ValueType as ValueType
 from ._program import Variable as Variable
+from ._terms import BlockTerm as BlockTerm
+from ._terms import Cells as Cells
 from ._terms import Checked as Checked
 from ._terms import Choice as Choice
 from ._terms import Clauses as Clauses
 from ._terms import Domain as Domain
 from ._terms import Expression as Expression
+from ._terms import FormCall as FormCall
 from ._terms import IndexValue as IndexValue
 from ._terms import InputValue as InputValue
 from ._terms import LabelCode as LabelCode

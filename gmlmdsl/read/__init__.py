@@ -4,10 +4,9 @@ In: paths. Out: tables, alignments and arrays, with the names of their columns a
 their rows. Never: models, JAX.
 """
 
-from ._alignment import AMINO_ACIDS, Alignment, read_alignment
+from ._alignment import AMINO_ACIDS, Alignment, read_alignment, sequence_weights
 from ._array_files import PlainHeader, entries_behind, plain_header, read_arrays, verify_readable
 from ._lines import ending_of, is_packed, text_of_file
-from ._parquet import read_parquet
 from ._python_arrays import (
     as_frame,
     empty_entries,
@@ -25,5 +24,4 @@ from ._python_arrays import (
 )
 from ._rows import AbstractRows
 from ._safetensors import Safetensors
-from ._table import Table, choose, parse_table, read_table, table_of
-from ._weights import sequence_weights
+from ._table import Table, choose, is_digits, parse_table, read_parquet, read_table, table_of

@@ -20,16 +20,9 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail
 from ..files import as_path, kinds_of_damage, reading
+from .limits import LONGEST_HEADER, LONGEST_REASON, MOST_ARRAYS, MOST_BYTES, MOST_UNPACKED, SURE_UNPACKED_ARRAYS
 
 Array = np.ndarray
-MOST_BYTES = 1 << 32
-# An .npz file above `SURE_UNPACKED` may unpack to at most this many times its size. Zeros pack to a
-# thousandth, and data seldom pack to a hundredth.
-MOST_UNPACKED = 200
-SURE_UNPACKED = 1 << 28  # Files that unpack to at most this many bytes may have any ratio.
-MOST_ARRAYS = 4096
-LONGEST_HEADER = 1 << 13  # The header of an .npy file has at most this many bytes.
-LONGEST_REASON = 200  # Error messages of a reader are cut to this many letters.
 MAGIC = b"\x93NUMPY\x01\x00"
 PLAIN = re.compile(
     rb"\{'descr': '([<>|][biufU][0-9]{1,9})', 'fortran_order': (True|False), "
@@ -154,7 +147,7 @@ def _verify_archive(path: Path) -> None:
         infos, size = archive.infolist(), path.stat().st_size
         total = sum(i.file_size for i in infos)
         _verify_total(total, path)
-        if total > max(SURE_UNPACKED, MOST_UNPACKED * size):
+        if total > max(SURE_UNPACKED_ARRAYS, MOST_UNPACKED * size):
             message = f"{path} has {size:,} bytes and unpacks to {total:,}"
             raise fail("E520", message, help="save it with `numpy.savez`, unpacked, where that is right")
         if len(infos) > MOST_ARRAYS:

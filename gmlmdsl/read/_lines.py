@@ -13,14 +13,8 @@ from pathlib import Path
 from .._diagnostics import fail
 from ..files import decoded_line, opened_text, raw_lines
 from ._array_files import verify_readable
+from .limits import MOST_TEXT, MOST_UNPACKED, SURE_UNPACKED_TEXT
 
-MOST_TEXT = 1 << 28  # A file has at most this many bytes.
-# A file above `SURE_UNPACKED` may unpack to at most this many times its size. Tables pack to a
-# tenth, and few pack to a hundredth.
-MOST_UNPACKED = 200
-# This many bytes may be unpacked at any ratio. A million of the shortest lines fit into them, which
-# are read in about a second.
-SURE_UNPACKED = 1 << 21
 KINDS = "data files are .csv, .a2m or .sto, packed by gzip (.csv.gz) or not, .parquet, .npy or .npz"
 
 
@@ -36,7 +30,7 @@ def lines_of(path: Path) -> Iterator[str]:
     _verify_size(size, path)
     try:
         if is_packed(path):
-            _verify_unpacked(path, size, max(SURE_UNPACKED, MOST_UNPACKED * size))
+            _verify_unpacked(path, size, max(SURE_UNPACKED_TEXT, MOST_UNPACKED * size))
         with opened_text(path) as file:
             total = 0
             for number, line in enumerate(raw_lines(file, path, "is it one table or alignment, with a line for each row?"), 1):

@@ -18,9 +18,9 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail
 from ..files import BESIDE, reading
+from .limits import MOST_HEADER
 
 Array = np.ndarray
-MOST_HEADER = 100_000_000  # bytes, as the specification has it
 TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1", "U8": "|u1"}
 
 

@@ -9,14 +9,11 @@ import numpy as np
 
 from ._palette import LIGHT, SERIES, axes_of, house_style, in_lines, legend_beside, panels_of, plain
 from ._picture_arguments import errors_of, numbers, rows_of, verified_axes, verified_count, verified_names, wrong
+from .limits import MAX_R_HAT, MIN_ESS_PER_CHAIN, TRACE_STRETCHES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-_BUCKETS = 300  # number of stretches of a long trace, each drawn as its smallest and largest value
-MAX_R_HAT = 1.01
-MIN_ESS_PER_CHAIN = 100
 
 
 def plot_traces(traces: Mapping[str, np.ndarray], *, ax: Axes | Sequence[Axes] | None = None) -> Figure:
@@ -172,9 +169,9 @@ def _thinned(chain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     These are all draws of a short chain, and two per stretch of a long chain.
     """
-    if len(chain) <= 2 * _BUCKETS:
+    if len(chain) <= 2 * TRACE_STRETCHES:
         return np.arange(len(chain)), chain
-    stretches = np.array_split(np.arange(len(chain)), _BUCKETS)
+    stretches = np.array_split(np.arange(len(chain)), TRACE_STRETCHES)
     kept = np.array([sorted((s[np.argmin(chain[s])], s[np.argmax(chain[s])])) for s in stretches]).ravel()
     return kept, chain[kept]
 
@@ -182,9 +179,10 @@ def _thinned(chain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _smoothed(chain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the middle draw and the mean of windows of a twentieth of the draws.
 
-    There are at most `_BUCKETS` windows.
+    There are at most `TRACE_STRETCHES` windows.
     """
     window = max(1, len(chain) // 20)
     sums = np.cumsum(np.concatenate([[0.0], chain]))
-    starts = np.unique(np.linspace(0, len(chain) - window, min(_BUCKETS, len(chain) - window + 1)).astype(int))
+    last = len(chain) - window
+    starts = np.unique(np.linspace(0, last, min(TRACE_STRETCHES, last + 1)).astype(int))
     return starts + (window - 1) / 2, (sums[starts + window] - sums[starts]) / window

@@ -17,12 +17,11 @@ import numpy as np
 from ..files import as_path, write_whole
 from . import _palette
 from ._picture_arguments import made_by, verified_names, verified_text, wrong
+from .limits import DIGITS, LONG_TEXT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DIGITS = 4  # significant digits of the median of a column
-LONG_TEXT = 40  # a longer cell of a table may break into lines
 _NO_NETWORK = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 

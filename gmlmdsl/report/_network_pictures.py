@@ -1,4 +1,7 @@
-"""Pictures of networks: cells as nodes, couplings as lines, on any graph."""
+"""Pictures of networks: cells as nodes, couplings as lines, on any graph.
+
+Maps of pairs of cells show the strongest couplings, and the share of true contacts among them.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,20 @@ import numpy as np
 
 from .._diagnostics import counted, is_real_number
 from .._optional import need
-from ._palette import DIVERGING, LIGHT, MARKERS, SERIES, WIDTH, axes_of, bare, house_style, plain
-from ._picture_arguments import LARGEST, axes_in, numbers, verified_axes, verified_names, verified_number, verified_table, wrong
+from ._palette import DIVERGING, LIGHT, MARKERS, SERIES, axes_of, bare, house_style, plain
+from ._picture_arguments import (
+    LARGEST,
+    axes_in,
+    numbers,
+    rows_of,
+    verified_axes,
+    verified_count,
+    verified_names,
+    verified_number,
+    verified_table,
+    wrong,
+)
+from .limits import FIGURE_WIDTH, LINE_LETTERS, MOST_CONTACT_NAMES, MOST_NODE_NAMES, MOST_UPRIGHT, NEAR, PALE, SPREAD, WIDEST_LINE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,16 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = np.ndarray
-# maximum number of nodes with names; up to this number, nodes without a line are shown too
-MOST_NAMES = 60
-# maximum number of nodes on a circle with horizontal names; with more, names follow the radii
-UPRIGHT = 24
-# A line of a name has at most this many letters: names beside a circle stay inside the picture.
-LETTERS = 22
-WIDEST = 5.0  # points
-SPREAD = 250.0  # approximate extent, in points, of the nodes of a picture with names beside them
 LAYOUTS = ("circular", "spring")
-PALE = 0.22  # opacity of lines that do not differ significantly from 0
 
 
 def plot_network(
@@ -116,14 +122,14 @@ def plot_network(
     ends = np.array([[place[a], place[b]] for a, b in zip(couplings["first"], couplings["second"], strict=True)], int).reshape(-1, 2)
     with house_style():
         # names beside the nodes need room
-        axes = axes_of(ax, WIDTH, WIDTH if ring else 1.4 * WIDTH)
+        axes = axes_of(ax, FIGURE_WIDTH, FIGURE_WIDTH if ring else 1.4 * FIGURE_WIDTH)
         _draw_lines(axes, xy[ends], value, sure, most or 1.0)
         _draw_marks(axes, xy, names, shades, marks)
         _draw_names(axes, xy, names, ring)
         axes.set_aspect("equal")
-        axes.margins(*((0.3, 0.1) if not ring else (0.16, 0.16) if len(names) <= UPRIGHT else (0.5, 0.5)))
+        axes.margins(*((0.3, 0.1) if not ring else (0.16, 0.16) if len(names) <= MOST_UPRIGHT else (0.5, 0.5)))
         axes.set_axis_off()
-        _legend(axes, most, label, value, sure, shades, _Cut(float(cut), hidden))
+        _legend(axes, most, label, value, sure, shades, float(cut), hidden)
     return axes.figure  # pyright: ignore[reportReturnType]
 
 
@@ -137,7 +143,7 @@ def node_names(couplings: pd.DataFrame) -> list[str]:
     cells = [str(n) for n in couplings.attrs.get("cells", ())]
     if not held <= {*cells}:
         return list(dict.fromkeys([*couplings["first"], *couplings["second"]]))
-    return cells if len(cells) <= MOST_NAMES else [n for n in cells if n in held]
+    return cells if len(cells) <= MOST_NODE_NAMES else [n for n in cells if n in held]
 
 
 def _verify_ends(couplings: pd.DataFrame) -> None:
@@ -258,14 +264,6 @@ class _Mark:
     shape: str
 
 
-@dataclass(frozen=True)
-class _Cut:
-    """The strength below which lines are not drawn, and their number."""
-
-    below: float
-    hidden: int
-
-
 def _marks_of(groups: Any, colours: Any, names: list[str]) -> dict[str, _Mark] | None:
     """Return the mark of each node that has a group, by name."""
     if groups is None:
@@ -314,7 +312,7 @@ def _draw_lines(axes: Axes, lines: Array, value: Array, sure: Array, limit: floa
     for mine, alpha, z in ((finite & ~sure, PALE, 1), (finite & sure, 0.95, 2)):
         order = np.flatnonzero(mine)[np.argsort(share[mine], kind="stable")]
         colours = [LIGHT["d7"] if value[k] > 0 else LIGHT["d1"] for k in order]
-        widths = list(0.5 + (WIDEST - 0.5) * share[order])
+        widths = list(0.5 + (WIDEST_LINE - 0.5) * share[order])
         axes.add_collection(LineCollection(list(lines[order]), colors=colours, linewidths=widths, alpha=alpha, capstyle="round", zorder=z))
     if (~finite).any():
         dashes = LineCollection(list(lines[~finite]), colors=LIGHT["ink"], linewidths=1.2, linestyles=(0, (2, 1.6)), zorder=3)
@@ -345,11 +343,13 @@ def _draw_marks(axes: Axes, xy: Array, names: list[str], fields: Mapping[str, fl
 def _draw_names(axes: Axes, xy: Array, names: list[str], ring: bool) -> None:
     from matplotlib.patheffects import withStroke
 
-    if len(names) > MOST_NAMES:
+    if len(names) > MOST_NODE_NAMES:
         return
     halo = withStroke(linewidth=2.0, foreground=LIGHT["paper"])  # names over lines must be legible
-    radial = ring and len(names) > UPRIGHT
-    written = bare(names) if radial else [fill(n, LETTERS, max_lines=3, placeholder="..") for n in bare(names)]
+    radial = ring and len(names) > MOST_UPRIGHT
+    written = bare(names)
+    if not radial:
+        written = [fill(n, LINE_LETTERS, max_lines=3, placeholder="..") for n in written]
     # On a circle, the names of two neighbours at its top or bottom point away from each other.
     middle = 0.05 if ring else 0.3
     for (x, y), name, way in zip(xy, written, _outward(xy) if ring else label_ways(xy, written), strict=True):
@@ -409,7 +409,9 @@ def _covered(box: Array, others: Array) -> float:
     return float(np.prod(np.maximum(common, 0.0), axis=1).sum())
 
 
-def _legend(axes: Axes, limit: float, label: str, value: Array, sure: Array, fields: Mapping[str, float] | None, cut: _Cut) -> None:
+def _legend(
+    axes: Axes, limit: float, label: str, value: Array, sure: Array, fields: Mapping[str, float] | None, below: float, hidden: int
+) -> None:
     """Add the legend of lines and nodes.
 
     It shows the signs of the lines, the strength of the widest line, the number of hidden lines,
@@ -434,7 +436,147 @@ def _legend(axes: Axes, limit: float, label: str, value: Array, sure: Array, fie
             mark: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 8, "markeredgecolor": LIGHT["ink"]}
             shown.append(Line2D([], [], color=colour, label=f"node at {sign * largest:.3g}", **mark))
     title = f"widest line: {limit:.3g}" if known.any() else None if len(value) else f"no {plain(label)} that is not 0"
-    if cut.hidden:
-        hidden = f"{cut.hidden} below {cut.below:g} hidden"
-        title = f"{title}; {hidden}" if known.any() else hidden
+    if hidden:
+        left_out = f"{hidden} below {below:g} hidden"
+        title = f"{title}; {left_out}" if known.any() else left_out
     axes.legend(handles=shown, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, title=title, title_fontsize=8.5, fontsize=8.5)
+
+
+def plot_contacts(
+    couplings: pd.DataFrame,
+    *,
+    top: int | None = None,
+    distances: Any = None,
+    near: float = NEAR,
+    separation: int = 1,
+    ax: Axes | None = None,
+) -> Figure:
+    """Plot a map of cells by cells with the pairs of the highest scores.
+
+    If distances are known, the true contacts are drawn beneath.
+
+    Args:
+        couplings: the result of `Fit.couplings`, the strongest first.
+        top: the number of pairs. If None, the number of cells.
+        distances: known distances, shape (cell, cell), in the order of the cells, nan if unknown.
+            If None, no contacts are drawn.
+        near: the maximum distance of a contact, in the unit of the distances.
+        separation: pairs whose positions differ by less are left out.
+        ax: the axes. If None, a new figure is made.
+
+    Returns:
+        The figure of the axes.
+
+    Raises:
+        GmlmError: E507 for arguments that do not fit, such as `distances` that are not a square
+            matrix of the cells.
+    """
+    names, pairs = _places(couplings)
+    verified_axes(ax)
+    near = verified_number("near", near, 0)
+    pairs = pairs[_apart(pairs, separation)][: len(names) if top is None else verified_count("top", top)]
+    far = _square(distances, len(names))
+    # The area of a cell of the map, in square points.
+    size = float(np.clip((260 / len(names)) ** 2, 4, 110)) if names else 4.0
+    with house_style():
+        axes = axes_of(ax, FIGURE_WIDTH, FIGURE_WIDTH)
+        if far is not None:
+            at = np.argwhere(np.nan_to_num(far, nan=np.inf) <= near)
+            axes.scatter(
+                at[:, 1], at[:, 0], s=size, marker="s", color=LIGHT["grid"], linewidths=0, label=f"contacts, at most {near:g} apart"
+            )
+        right = np.ones(len(pairs), bool) if far is None else far[pairs[:, 0], pairs[:, 1]] <= near
+        top_ = f"{len(pairs)} strongest pairs"
+        told = (top_, "") if far is None else (f"{right.sum()} of the {top_}", f"{(~right).sum()} of them, no contacts")
+        for mine, colour, marker, text in ((right, "c1", "o", told[0]), (~right, "c2", "x", told[1])):
+            if mine.any():
+                both = np.concatenate([pairs[mine], pairs[mine][:, ::-1]])
+                axes.scatter(
+                    both[:, 1], both[:, 0], s=max(8.0, size / 3), marker=marker, color=LIGHT[colour], linewidths=1.1, label=text, zorder=3
+                )
+        axes.set_xlim(-1, len(names))
+        axes.set_ylim(len(names), -1)
+        axes.set_aspect("equal")
+        _ticks(axes, names)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8, handletextpad=0.2, columnspacing=1.0)
+    return axes.figure  # pyright: ignore[reportReturnType]
+
+
+def precision_by_rank(couplings: pd.DataFrame, distances: Any, *, near: float = NEAR, separation: int = 1) -> Array:
+    """Return the share of contacts among the first k pairs, k = 1, 2, ..
+
+    Pairs of unknown distance are left out.
+
+    Args:
+        couplings: the result of `Fit.couplings`, the strongest first.
+        distances: shape (cell, cell), in the order of the cells.
+        near: the maximum distance of a contact.
+        separation: pairs whose positions differ by less are left out.
+
+    Raises:
+        GmlmError: E507 for arguments that do not fit.
+    """
+    names, pairs = _places(couplings)
+    far, near = _square(distances, len(names)), verified_number("near", near, 0)
+    if far is None:
+        raise wrong("`distances` are needed, a square of the cells, nan where unknown")
+    found = far[pairs[:, 0], pairs[:, 1]]
+    kept = found[_apart(pairs, separation) & ~np.isnan(found)]
+    return np.cumsum(kept <= near) / np.arange(1, len(kept) + 1)
+
+
+def plot_precision(precision: Array | dict[str, Array], *, most: int | None = None, ax: Axes | None = None) -> Figure:
+    """Plot precision against rank, on a logarithmic axis of ranks.
+
+    Args:
+        precision: the result of `precision_by_rank`, or a dict of several by name.
+        most: the last rank drawn. If None, all ranks are drawn.
+        ax: the axes. If None, a new figure is made.
+
+    Raises:
+        GmlmError: E507 for arguments that do not fit.
+    """
+    verified_axes(ax)
+    most = None if most is None else verified_count("most", most)
+    with house_style():
+        axes = axes_of(ax, 2.6)
+        for k, (name, values) in enumerate((precision if isinstance(precision, dict) else {"": precision}).items()):
+            shown = rows_of("precision", values, "(rank,)")[:most]
+            axes.plot(np.arange(1, len(shown) + 1), shown, color=LIGHT[f"c{k % 6 + 1}"], label=plain(name) or None)
+        axes.set_xscale("log")
+        axes.set_ylim(0, 1.03)
+        axes.set_xlabel("pairs, the highest scores first")
+        axes.set_ylabel("share of contacts")
+        if isinstance(precision, dict):
+            axes.legend(loc="lower left")
+    return axes.figure  # pyright: ignore[reportReturnType]
+
+
+def _places(couplings: pd.DataFrame) -> tuple[list[str], Array]:
+    """Return the cells in their order, and the positions of each pair.
+
+    The cells are all cells of the model if the table knows them.
+    """
+    verified_table(couplings, ("first", "second"), 'fit.couplings(score="apc")')
+    names = [str(n) for n in couplings.attrs.get("cells", ())] or node_names(couplings)
+    place = {name: k for k, name in enumerate(names)}
+    pairs = [[place[a], place[b]] for a, b in zip(couplings["first"], couplings["second"], strict=True)]
+    return names, np.array(pairs, int).reshape(-1, 2)
+
+
+def _square(distances: Any, count: int) -> Array | None:
+    return None if distances is None else numbers("distances", distances, (count, count))
+
+
+def _apart(pairs: Array, separation: Any) -> Array:
+    """Return which pairs are at least `separation` positions apart."""
+    return np.abs(pairs[:, 0] - pairs[:, 1]) >= verified_count("separation", separation)
+
+
+def _ticks(axes: Axes, names: list[str]) -> None:
+    if len(names) > MOST_CONTACT_NAMES:
+        axes.set_xlabel("cell")
+        axes.set_ylabel("cell")
+        return
+    axes.set_xticks(range(len(names)), bare(names), rotation=90)
+    axes.set_yticks(range(len(names)), bare(names))

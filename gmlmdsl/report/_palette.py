@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from .limits import CSS_PIXELS_PER_INCH, FIGURE_WIDTH, MAX_SVG, MOST_LETTERS, PHONE
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -50,13 +52,6 @@ SERIES = tuple(LIGHT[f"c{k}"] for k in range(1, 7))
 DIVERGING = tuple(LIGHT[f"d{k}"] for k in range(9))
 MARKERS = ("o", "s", "D", "^", "v", "P")
 INK_IMAGE = "ink"  # prefix of the id of a raster whose dark pixels are ink
-MOST_LETTERS = 30  # maximum number of letters of a name beside a picture
-WIDTH = 5.2  # in inches; at this width, the text of a figure has its normal size on a phone
-CSS_PIXELS_PER_INCH = 108
-# Width of a figure on a phone in CSS pixels. A wider figure scrolls there, and its text has the
-# same size as in other figures.
-PHONE = 358
-MAX_SVG = 3_000_000
 
 _BY_HEX = {light: name for name, (light, _) in COLOURS.items()} | {"#000000": "ink"}
 _STYLE: dict[Any, Any] = {
@@ -109,7 +104,7 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def new_figure(height: float, width: float = WIDTH) -> Figure:
+def new_figure(height: float, width: float = FIGURE_WIDTH) -> Figure:
     """Return an empty figure with its size in inches.
 
     It is made without pyplot, and so without a window or a global list of figures.
@@ -119,7 +114,7 @@ def new_figure(height: float, width: float = WIDTH) -> Figure:
     return Figure(figsize=(width, height))
 
 
-def axes_of(ax: Axes | None, height: float, width: float = WIDTH) -> Axes:
+def axes_of(ax: Axes | None, height: float, width: float = FIGURE_WIDTH) -> Axes:
     """Return the given axes, or those of a new figure."""
     return new_figure(height, width).subplots() if ax is None else ax
 
@@ -201,7 +196,7 @@ def svg(figure: Figure, description: str, prefix: str) -> str | None:
     text = re.sub(r"#[0-9a-f]{6}\b", lambda m: f"var(--{_BY_HEX[m[0]]})" if m[0] in _BY_HEX else m[0], text)
     inches = figure.get_size_inches()[0]
     width = f"max-width:{inches * CSS_PIXELS_PER_INCH:.0f}px"
-    wide = f' class="wide" style="{width};--least:{inches * PHONE / WIDTH:.0f}px"' if inches > WIDTH else f' style="{width}"'
+    wide = f' class="wide" style="{width};--least:{inches * PHONE / FIGURE_WIDTH:.0f}px"' if inches > FIGURE_WIDTH else f' style="{width}"'
     return text.replace("<svg", f'<svg role="img" aria-label="{description}"{wide}', 1)
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail, is_real_number, is_whole_number
 from .._types import ArrayLike
+from .limits import MOST_COUNT
 
 Array = np.ndarray
 LARGEST = float(np.finfo(float).max)
-MOST = 10**9  # maximum count, which is above the limits of all pictures
 
 
 def wrong(message: str, cure: str = "") -> GmlmError:
@@ -56,8 +56,8 @@ def verified_count(name: str, value: Any) -> int:
     """Return a whole number of 1 or more; raise E507 for other values."""
     if not is_whole_number(value) or value < 1:
         raise wrong(f"{name} must be a whole number, 1 or more, got {value!r}")
-    if value > MOST:
-        raise wrong(f"{name} must be a whole number up to {MOST:,}, got {value:,}")
+    if value > MOST_COUNT:
+        raise wrong(f"{name} must be a whole number up to {MOST_COUNT:,}, got {value:,}")
     return int(value)
 
 

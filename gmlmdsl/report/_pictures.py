@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._palette import DIVERGING, INK_IMAGE, LIGHT, MARKERS, SERIES, WIDTH, axes_of, house_style, in_lines, legend_beside, panels_of, plain
+from ._palette import DIVERGING, INK_IMAGE, LIGHT, MARKERS, SERIES, axes_of, house_style, in_lines, legend_beside, panels_of, plain
 from ._picture_arguments import axes_in, errors_of, numbers, rows_of, verified_axes, verified_count, verified_names, verified_share, wrong
+from .limits import FIGURE_WIDTH, IMAGE_GAP, MOST_PIXELS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
-
-_GAP = 1  # number of pixels between two images of a grid
-_MOST_PIXELS = 1e8  # maximum number of pixels of a grid
 
 
 def plot_images(
@@ -56,11 +54,11 @@ def plot_images(
     low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
     used = min(rows, max(-(-len(images) // columns) for images in pair))
     height, width = pair[0].shape[1:]
-    if float(used) * columns * max(images[0].size for images in pair) > _MOST_PIXELS:
-        raise wrong(f"{used:,} rows of {columns:,} images are more than {_MOST_PIXELS:.3g} pixels", "fewer `columns=` or `rows=`")
-    ratio = (used * (height + _GAP)) / (columns * (width + _GAP))
+    if float(used) * columns * max(images[0].size for images in pair) > MOST_PIXELS:
+        raise wrong(f"{used:,} rows of {columns:,} images are more than {MOST_PIXELS:.3g} pixels", "fewer `columns=` or `rows=`")
+    ratio = (used * (height + IMAGE_GAP)) / (columns * (width + IMAGE_GAP))
     with house_style():
-        panels = panels_of(ax, 0.4 + ratio * (WIDTH - 0.9) / 2, 1, 2, gridspec_kw={"wspace": 0.2})
+        panels = panels_of(ax, 0.4 + ratio * (FIGURE_WIDTH - 0.9) / 2, 1, 2, gridspec_kw={"wspace": 0.2})
         for k, axes in enumerate(panels):
             shade = (pair[k] - low) / (high - low if high > low else 1.0)
             pixels = _mosaic(np.where(np.isfinite(shade), 0.07 + 0.93 * shade, 0.0), columns, used)
@@ -110,7 +108,7 @@ def plot_couplings(
     limit = limit or 1.0
     span = np.ptp(points, axis=0) + 1 if len(points) else np.ones(2)
     with house_style():
-        axes = axes_of(ax, min(7.0, 0.85 + (WIDTH - 0.2) * span[1] / span[0]))
+        axes = axes_of(ax, min(7.0, 0.85 + (FIGURE_WIDTH - 0.2) * span[1] / span[0]))
         _draw_edges(axes, edges[~hidden], known[~hidden], limit)
         if hidden.any():
             _draw_marked(axes, edges[hidden], f"{plain(mark_label)} ({int(hidden.sum())} of {len(known)})")
@@ -187,11 +185,11 @@ def _series(name: str, given: Any, count: int) -> dict[str, np.ndarray]:
 
 
 def _mosaic(images: np.ndarray, columns: int, rows: int) -> np.ndarray:
-    height, width = images.shape[1] + _GAP, images.shape[2] + _GAP
-    canvas = np.zeros((rows * height - _GAP, columns * width - _GAP))
+    height, width = images.shape[1] + IMAGE_GAP, images.shape[2] + IMAGE_GAP
+    canvas = np.zeros((rows * height - IMAGE_GAP, columns * width - IMAGE_GAP))
     for k, image in enumerate(images[: columns * rows]):
         top, left = (k // columns) * height, (k % columns) * width
-        canvas[top : top + height - _GAP, left : left + width - _GAP] = image
+        canvas[top : top + height - IMAGE_GAP, left : left + width - IMAGE_GAP] = image
     return canvas
 
 

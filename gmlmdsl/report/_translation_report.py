@@ -10,8 +10,9 @@ import numpy as np
 
 from .._types import JsonObject
 from ._document import Report
-from ._palette import INK_IMAGE, LIGHT, MARKERS, SERIES, WIDTH, house_style, new_figure, plain
+from ._palette import INK_IMAGE, LIGHT, MARKERS, SERIES, house_style, new_figure, plain
 from ._picture_arguments import rows_of, verified_text, wrong
+from .limits import FIGURE_WIDTH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -361,7 +362,7 @@ def plot_attention(weights: np.ndarray, targets: Sequence[str], sources: Sequenc
     heads = len(w)
     columns = 2 if heads > 1 else 1
     rows = -(-heads // columns)
-    side = (WIDTH - 0.9) / columns
+    side = (FIGURE_WIDTH - 0.9) / columns
     with house_style():
         figure = new_figure(0.5 + rows * (0.55 + side * len(targets) / max(len(sources), 1)))
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)

@@ -157,7 +157,7 @@ def _loop_in_front(source: Source, tokens: list[Token], start: int, at: int) -> 
     It is the first token of a line, and it is not further to the right than the statement that
     contains it.
     """
-    depth = _brackets(tokens[start : at + 1])
+    depth = depth_of(tokens[start : at + 1])
     for k in range(at, start, -1):
         # the depth of the tokens before this one
         depth -= (tokens[k].text in OPENING) - (tokens[k].text in CLOSING)
@@ -167,7 +167,8 @@ def _loop_in_front(source: Source, tokens: list[Token], start: int, at: int) -> 
     return None
 
 
-def _brackets(tokens: list[Token]) -> int:
+def depth_of(tokens: list[Token]) -> int:
+    """Return how many more brackets are opened than closed among tokens."""
     return sum((t.text in OPENING) - (t.text in CLOSING) for t in tokens)
 
 
@@ -328,7 +329,7 @@ def _opens_next(fault: Fault, index: int) -> bool:
     in_model = fault.level == "model_statement" and "NAME" in token.terminals
     if in_model and (tokens[index + 1].text in ("~", ":") or _before_tilde(tokens, index + 1)):
         return True
-    if token.text == "for" and _is_beside(fault, token) and not _brackets(tokens[fault.start : index]):
+    if token.text == "for" and _is_beside(fault, token) and not depth_of(tokens[fault.start : index]):
         return True
     could = "NAME" in token.terminals or (fault.level == "model_statement" and token.terminals == ("NUMBER",))
     if could and token.text not in CONTINUES and _is_beside(fault, token):

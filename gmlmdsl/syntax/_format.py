@@ -13,14 +13,11 @@ from .._diagnostics import Source
 from ._lex import Token, tokenize
 from ._old_forms import modernised
 from ._parse import parse
-from ._pieces import CLAUSE, NO_BREAK, Piece
-from ._statements import shape
+from ._pieces import CLAUSE, NO_BREAK, Piece, shape
 from ._tables import load_tables
 from ._tree import Comment, SyntaxTree
+from .limits import CONTINUATION, INDENT, WIDTH
 
-WIDTH = 100
-INDENT = 2
-CONTINUATION = 4
 ALLOWS = "# gmlm:"  # the start of a comment about the preceding statement
 
 

@@ -3,6 +3,9 @@
 Each public function returns an edit, or None if the statement has another fault. `_explain.py` gives
 advice if no edit certainly mends it. `hints.toml` contains single signs (`&&`, `**`, `:=`), and
 words that begin statements in other languages.
+
+The file also mends axes without an index name, bodies that are indented after a colon, and bodies
+without a name before their brace.
 """
 
 from __future__ import annotations
@@ -10,12 +13,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 from .._diagnostics import Diagnostic, Fix, Span
-from ._axes import ARRAYS, AXES, CELLS, a_name, declared_names
-from ._bodies import behind_a_name, body_without_braces, name_left_out
-from ._fault import Edit, Fault
+from ._fault import Edit, Fault, column
 from ._lex import CLOSING, OPENING, Token, closing, short
-from ._notations import COMPARISONS, SIZED, sized_axes
-from ._words import SAMPLER_WORDS, STATEMENT_WORDS, hinted_words, openers
+from ._notations import COMPARISONS, SIZED, sized_axes, text_of, with_depth
+from ._words import FILE_WORDS, MASK_WORDS, MODEL_WORDS, SAMPLER_WORDS, STATEMENT_WORDS, hinted_words, openers
 
 Faults = dict[int, Diagnostic]
 TYPES = {"spin": "spin", "bit": "bit", "bool": "bit", "boolean": "bit", "real": "real", "positive": "positive", "int": "int"}
@@ -24,6 +25,13 @@ CONDITIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "and", "or", "not"})
 LOG_P = "target"
 EQUAL = "1"  # the weight of a row without a weight
 CONSTANTS = frozenset({"const", "constant", "let", "final", "define", "var", "val", *SIZED})
+CELLS = ("var", "latent", "given")
+ARRAYS = (*CELLS, "param", "input")
+INDEX_NAMES = ("i", "j", "k", "l", "m", "n", "a", "b", "c", "d")
+WORDS = {"model": MODEL_WORDS, "sampler": SAMPLER_WORDS, "mask": MASK_WORDS, "cycle": SAMPLER_WORDS, "repeat": SAMPLER_WORDS}
+OPENS = (":", "begin", "do", "is")
+ENDS = ("end", "endmodel")
+NAMELESS = {"model": "m", "sampler": "s"}
 
 
 def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
@@ -400,6 +408,178 @@ def named_term(fault: Fault, faults: Faults) -> Edit | None:
     help_ = f"write `{word} ..`; to use it again, `let {name} = ..` and `{word} {name}`"
     diagnostic = Diagnostic("E108", f"a `{word}` has no name", span, "", help=help_, fix=Fix(place, "", guess=True))
     return Edit(at - 1, at + 1, (), diagnostic, far=1)
+
+
+def axis_of_a_number(fault: Fault, faults: Faults) -> Edit | None:
+    """Mend `var x[10] : spin`."""
+    first, token, at = fault.tokens[fault.start], fault.token, fault.at
+    if (
+        first.text not in (*CELLS, "param", "let")
+        or token.terminals != ("NUMBER",)
+        or not fault.previous
+        or fault.previous.text not in "[,"
+    ):
+        return None
+    taken = declared_names(fault.tokens) | {t.text for t in fault.tokens[fault.start : at]}
+    name = next((n for n in INDEX_NAMES if n not in taken), None)
+    if name is None:
+        return None
+    span, text = fault.span(token), f"{name} in range({token.text})"
+    made = (a_name(name, token), fault.make("in", token), a_name("range", token), fault.make("(", token), token, fault.make(")", token))
+    message = f"an axis names its index: expected `{text}`, found `{token.text}`"
+    return Edit(at, at + 1, made, Diagnostic("E109", message, span, "no index name", help=f"write `{text}`", fix=Fix(span, text)), far=1)
+
+
+def axis_of_a_set(fault: Fault, faults: Faults) -> Edit | None:
+    """Mend `var x[G.nodes] : spin`, `param E[range(9), tag]` and `latent z[T] : range(3)`."""
+    tokens, first = fault.tokens, fault.tokens[fault.start]
+    at = next((k for k in (fault.at - 1, fault.at) if tokens[k - 1].text in ("[", ",")), None)
+    if first.text not in (*CELLS, "param", "let") or at is None or at < fault.start + 3 or "in" not in fault.expected:
+        return None
+    end = next((k for k, depth in with_depth(tokens, at) if tokens[k].text in (",", "]", "") and not depth), at)
+    inside = tokens[at:end]
+    if not inside or "in" in (t.text for t in inside) or "NAME" not in inside[0].terminals or tokens[end].text == "":
+        return None
+    taken = declared_names(tokens) | {t.text for t in tokens[fault.start : end]}
+    name = next((n for n in INDEX_NAMES if n not in taken), None)
+    known = {b.text: a.text for a, b in pairwise(tokens) if a.text in ("input", "index", "domain")}
+    written = text_of(fault, inside)
+    is_size = len(inside) == 1 and known.get(written) == "input"
+    if name is None or (len(inside) == 1 and written not in known):
+        return None
+    set_ = f"range({written})" if is_size else written
+    made = (a_name("range", tokens[at]), fault.make("(", tokens[at]), *inside, fault.make(")", tokens[at])) if is_size else tuple(inside)
+    span, text = fault.span(inside[0]).to(fault.span(inside[-1])), f"{name} in {set_}"
+    message = f"an axis names its index: expected `{text}`, found `{short(written)}`"
+    diagnostic = Diagnostic("E109", message, span, "no index name", help=f"write `{text}`", fix=Fix(span, text))
+    return Edit(at, end, (a_name(name, tokens[at]), fault.make("in", tokens[at]), *made), diagnostic, far=1)
+
+
+def axis_of_an_input(fault: Fault, faults: Faults) -> Edit | None:
+    """Mend `input w[i in site] : real`: the axes of an input have no index names."""
+    tokens, at = fault.tokens, fault.at
+    if fault.token.text != "in" or tokens[fault.start].text != "input" or tokens[at - 2].text not in ("[", ","):
+        return None
+    span = fault.span(tokens[at - 1]).to(fault.span(fault.token))
+    place = Span(fault.source, span.start, tokens[at + 1].start)
+    message, help_ = "an axis of an input is a size or an index set, without an index name", f"remove `{span.text}`"
+    return Edit(at - 1, at + 1, (), Diagnostic("E109", message, span, help=help_, fix=Fix(place, "")), far=1)
+
+
+def declared_names(tokens: list[Token]) -> set[str]:
+    """Return the names that are declared anywhere in a text."""
+    openers = {"input", "index", "domain", "graph", "model", "mask", "sampler", "verifier", "value", *CELLS, "param", "let", "network"}
+    return {b.text for a, b in pairwise(tokens) if a.text in openers}
+
+
+def a_name(text: str, like: Token) -> Token:
+    """Return a name token in the place of another token."""
+    return like._replace(terminals=("NAME",), text=text)
+
+
+AXES = (axis_of_an_input, axis_of_a_number, axis_of_a_set)
+
+
+def body_without_braces(fault: Fault, faults: Faults) -> Edit | None:
+    """Mend `model m` or `model m:` with a body below it by inserting the braces.
+
+    Faults inside the body are reported as usual. The body consists of the indented lines. If no
+    line is indented, it consists of the statements that only such a body contains.
+    """
+    tokens, at = fault.tokens, fault.at
+    if "{" not in fault.expected or not fault.token.text:
+        return None
+    first, colon = tokens[_line_of(fault, at - 1)], fault.token.text in OPENS
+    opens = at + colon
+    if first.text not in WORDS or opens >= len(tokens) or not tokens[opens].opens_line:
+        return None
+    margin = column(fault, first)
+    flat = column(fault, tokens[opens]) <= margin
+    lines = [k for k in range(opens, len(tokens)) if tokens[k].opens_line or not tokens[k].text]
+    outside = frozenset(FILE_WORDS) - frozenset(WORDS[first.text])
+    end = next(k for k in lines if not tokens[k].text or (tokens[k].text in outside if flat else column(fault, tokens[k]) <= margin))
+    if end == opens or not _is_inside(fault, opens, WORDS[first.text]):
+        return None
+    ended = next((k for k in (end - 1, end) if tokens[k].text in ENDS), None)
+    inside = tuple(tokens[opens : end if ended is None else ended])
+    if not inside:
+        return None
+    header = fault.source.text[first.start : tokens[at - 1].end]
+    span = Span(fault.source, tokens[at - 1].end, tokens[end - 1 if ended is None else ended].end)
+    body = fault.source.text[tokens[opens - 1].end : inside[-1].end]
+    fix = Fix(span, f" {{{body}\n{' ' * (margin - 1)}}}")
+    sign = "a colon" if fault.token.text == ":" else f"`{fault.token.text}`"
+    message = f"a body stands between braces, not behind {sign}" if colon else f"expected `{{` after `{tokens[at - 1].text}`"
+    place, label = (fault.token, "") if colon else (tokens[at - 1], "the line ends here")
+    diagnostic = Diagnostic("E101", message, fault.span(place), label, help=f"write `{header} {{ .. }}`", fix=fix)
+    made = (fault.make("{", fault.token), *inside, fault.make("}", inside[-1])._replace(opens_line=False))
+    stop = end if ended is None else max(end, ended + 1)
+    # The edit is accepted where the body begins. Faults inside the body are reported separately.
+    return Edit(at, stop, made, diagnostic, far=-len(inside))
+
+
+def _is_inside(fault: Fault, at: int, words: tuple[str, ...]) -> bool:
+    """Return whether a statement of a body begins at a token.
+
+    After a colon, `begin`, `do` or `is`, every statement counts. Otherwise the statement needs a
+    keyword of the body, or a name before `~` or `[`.
+    """
+    token = fault.tokens[at]
+    return fault.token.text in OPENS or token.text in words or fault.tokens[at + 1].text in ("~", "[")
+
+
+def _line_of(fault: Fault, at: int) -> int:
+    """Return the first token of the line that contains a token."""
+    return next((k for k in range(at, 0, -1) if fault.tokens[k].opens_line), 0)
+
+
+def behind_a_name(fault: Fault, faults: Faults) -> Edit | None:
+    """Mend `model m() {`, `model m(n) {` and `sampler s = { update x }`.
+
+    The brace directly follows the name.
+    """
+    tokens, at, word = fault.tokens, fault.at, fault.tokens[fault.start].text
+    if fault.token.text == "{" and tokens[at - 1].text == "=" and word in WORDS and tokens[at + 1].text in WORDS[word]:
+        span = fault.span(tokens[at - 1])
+        fix = Fix(Span(fault.source, tokens[at - 2].end, fault.token.start), " ")
+        diagnostic = Diagnostic("E101", "no `=` stands before a body", span, help=f"write `{word} {tokens[at - 2].text} {{ .. }}`", fix=fix)
+        return Edit(at - 1, at, (), diagnostic, far=1)
+    if word not in NAMELESS or at != fault.start + 2 or fault.token.text not in ("(", "=", ":"):
+        return None
+    end = (closing(tokens, at) or at) + 1 if fault.token.text == "(" else at + 1
+    if tokens[end].text != "{":
+        return None
+    span = fault.span(fault.token).to(fault.span(tokens[end - 1]))
+    header = f"{word} {tokens[at - 1].text}"
+    help_ = f"write `{header} {{ .. }}`"
+    if end > at + 2:
+        help_ += "; what a program needs from outside is an input above it: `input n : int`"
+    what = f"a {word} takes no arguments" if fault.token.text == "(" else f"no `{fault.token.text}` stands before a body"
+    fix = Fix(Span(fault.source, tokens[at - 1].end, tokens[end].start), " ", guess=end > at + 2)
+    return Edit(at, end, (), Diagnostic("E101", what, span, help=help_, fix=fix), far=1)
+
+
+def name_left_out(fault: Fault, faults: Faults) -> Edit | None:
+    """Mend `model { .. }` and `sampler { .. }` by inserting a name.
+
+    In `model { m` the name follows the brace, and is moved before it.
+    """
+    tokens, at = fault.tokens, fault.at
+    word = tokens[fault.start].text
+    if word not in NAMELESS or fault.token.text != "{" or at != fault.start + 1:
+        return None
+    span = fault.span(fault.token)
+    message, help_ = f"expected the name of the {word} after `{word}`", f"a {word} has a name: `{word} name {{ .. }}`"
+    behind = tokens[at + 1]
+    if "NAME" in behind.terminals and not behind.opens_line and tokens[at + 2].opens_line:
+        fix = Fix(span.to(fault.span(behind)), f"{behind.text} {{")
+        diagnostic = Diagnostic("E101", message, span, "found `{`", help=f"write `{word} {behind.text} {{`", fix=fix)
+        return Edit(at, at + 2, (behind, fault.token), diagnostic, far=1)
+    taken = {t.text for t in tokens}
+    name = next(n for n in (f"{NAMELESS[word]}{k or ''}" for k in range(len(taken) + 2)) if n not in taken)
+    fix = Fix(Span(fault.source, span.start, span.start), f"{name} ", guess=True)
+    made = fault.token._replace(terminals=("NAME",), text=name, opens_line=False)
+    return Edit(at, at, (made,), Diagnostic("E101", message, span, "found `{`", help=help_, fix=fix), far=1)
 
 
 MENDS = (

@@ -18,10 +18,8 @@ from .._diagnostics import Diagnostic, Fix, GmlmError, Source, Span
 from ._tables import END, Tables
 from ._tree import Comment
 from ._words import STATEMENT_WORDS
+from .limits import MAX_DEPTH, MAX_INTEGER, MAX_STRING
 
-MAX_DEPTH = 200
-MAX_STRING = 64 * 1024
-MAX_INTEGER = 2**31
 ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "t": "\t"}
 OPENING = {"(": ")", "[": "]", "{": "}"}
 CLOSING = {close: open_ for open_, close in OPENING.items()}

@@ -1,24 +1,26 @@
-"""Mend loops as other languages write them: counted from 1, in parentheses, or in a list.
+"""Mend loops as other languages write them: in front of their body, or counted from 1.
 
-Each rule returns an edit that describes the syntax of this language, or None if it does not apply.
+The loop moves after each statement of its body.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from .._diagnostics import Diagnostic, Fix, Span
-from ._fault import Edit, Fault
+from ._fault import Edit, Fault, column, depth_of
 from ._lex import Token, closing
-from ._notations import cut, text_of
+from ._notations import cut, text_of, with_depth
+from ._words import LEVELS, STATEMENT_WORDS
+from .limits import MOST_DIGITS, MOST_STATEMENTS
 
-Faults = dict[int, Diagnostic]
 RANGE_WORDS = ("to", ":", "..")
-# the maximum number of digits for arithmetic. A larger number is a fault of its own.
-MOST_DIGITS = 18
 BINDS = ("in", "=", "from")
 # the number of names -> the members of parts of graphs
 MEMBERS = {2: r"\w+ *, *\w+ +in +\w+\.(edges|arcs)\b", 3: r"\w+ *, *\w+ *, *\w+ +in +\w+\.triangles\b"}
+Faults = dict[int, Diagnostic]
+REPEATED = {"model_statement": ("factor", "require"), "mask_statement": ("choose", "each"), "sampler_statement": ("update",)}
 
 
 def counted_range(fault: Fault, faults: Faults) -> Edit | None:
@@ -74,7 +76,7 @@ def _bounds(fault: Fault, start: int) -> tuple[str, str, int] | None:
         return whole[1], whole[2], start + 1
     if start + 2 >= len(tokens) or tokens[start].terminals != ("NUMBER",):
         return None
-    middle = next((n for n in (1, 2) if _joined(fault, start + 1, n) in RANGE_WORDS), None)
+    middle = next((n for n in (1, 2) if _words_at(fault, start + 1, n) in RANGE_WORDS), None)
     if middle is None or start + 1 + middle >= len(tokens):
         return None
     high = tokens[start + 1 + middle]
@@ -83,7 +85,7 @@ def _bounds(fault: Fault, start: int) -> tuple[str, str, int] | None:
     return tokens[start].text, high.text, start + 2 + middle
 
 
-def _joined(fault: Fault, start: int, n: int) -> str:
+def _words_at(fault: Fault, start: int, n: int) -> str:
     return fault.source.text[fault.tokens[start].start : fault.tokens[start + n - 1].end]
 
 
@@ -169,3 +171,265 @@ def loop_of_a_repeat(fault: Fault, faults: Faults) -> Edit | None:
 
 
 LOOPS = (counted_range, word_behind_for, loop_in_brackets, comprehension, bare_pair, loop_of_a_repeat)
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A loop in the syntax of this language.
+
+    Attributes:
+        text: the text.
+        tokens: the tokens.
+        index: its index, if it has only one.
+        size: the tokens inside its `range`.
+        shifted: whether it counted from 1.
+    """
+
+    text: str
+    tokens: tuple[Token, ...]
+    index: str = ""
+    size: tuple[Token, ...] = ()
+    shifted: bool = False
+
+
+@dataclass(frozen=True)
+class _Front:
+    """The loops in front of a statement, and their conditions."""
+
+    loops: tuple[_Loop, ...] = ()
+    conditions: tuple[tuple[Token, ...], ...] = ()
+
+
+@dataclass
+class _Body:
+    """The statements of a body.
+
+    Attributes:
+        texts: the statements, each followed by its loops.
+        tokens: the tokens of these statements.
+        loops: all the loops.
+        end: the token at which parsing resumes.
+    """
+
+    texts: list[str]
+    tokens: list[Token]
+    loops: list[_Loop]
+    end: int
+
+
+def loop_in_front(fault: Fault, faults: Faults) -> Edit | None:
+    """Mend `for i in site { factor h[i] * x[i] }` and `for i = 1 to 4: update x[i]`."""
+    at, word = fault.at, fault.token
+    body = _behind(fault, at, _Front()) if word.text == "for" and at == fault.start and fault.level in REPEATED else None
+    if body is None or not 0 < len(body.texts) <= MOST_STATEMENTS:
+        return None
+    span = Span(fault.source, word.start, fault.tokens[body.end - 1].end)
+    shifted = next((loop for loop in body.loops if loop.shifted), None)
+    # The fix would change the order of updates there.
+    guess = shifted is not None or (len(body.texts) > 1 and fault.level == "sampler_statement")
+    margin = " " * (column(fault, word) - 1)
+    fix = None if "#" in span.text else Fix(span, f"\n{margin}".join(body.texts), guess)
+    told = f"; {shifted.index} counts from 0" if shifted else ""
+    where = f"a loop stands behind {'its' if len(body.texts) == 1 else 'each'} statement"
+    where = "the same again is" if body.tokens[0].text == "repeat" else f"{where}:"
+    help_ = f"{where} `{cut(' '.join(body.texts[0].split()))}`{told}"
+    diagnostic = Diagnostic("E105", "`for` opens no statement", fault.span(word), "not here", help=help_, fix=fix)
+    # The edit is accepted where the loop begins. Faults of its statements are reported separately.
+    far = 1 - len(body.tokens)
+    return Edit(at, body.end, tuple(body.tokens), diagnostic, far=far)
+
+
+def _behind(fault: Fault, at: int, outer: _Front) -> _Body | None:
+    """Return the body of a loop that begins at token `at`, or None.
+
+    Each of its statements is followed by this loop and the enclosing loops.
+    """
+    loops, conditions, k = outer.loops, outer.conditions, at
+    while fault.tokens[k].text == "for":
+        found = _loop(fault, k)
+        if found is None:
+            return None
+        loops, k = (*loops, found[0]), found[1]
+    if fault.tokens[k].text == "if":
+        first, k = k + 1, _condition_end(fault, k + 1)
+        conditions = (*conditions, tuple(fault.tokens[first:k]))
+    inside = _inside(fault, at, k) if () not in conditions else None
+    if inside is None:
+        return None
+    k, last, end = inside
+    front = _Front(loops, conditions)
+    body = _Body([], [], list(loops), end)
+    while k < last:
+        if fault.tokens[k].text == "for":
+            nested = _behind(fault, k, front)
+            if nested is None:
+                return None
+            body.texts += nested.texts
+            body.tokens += nested.tokens
+            body.loops += nested.loops
+            k = nested.end
+            continue
+        stop = next((j for j in range(k, last) if _ends(fault, k, j)), last)
+        if fault.tokens[k].text != ";":
+            # If no token is left, the brace belongs to an enclosing construct.
+            moved = _moved(fault, k, stop, front) if stop > k else None
+            if moved is None:
+                return None
+            body.texts.append(moved[0])
+            body.tokens += moved[1]
+        k = stop + (stop < last and fault.tokens[stop].text == ";")
+    return body
+
+
+def _loop(fault: Fault, at: int) -> tuple[_Loop, int] | None:
+    """Return the loop that begins at a `for`, and the token after it, or None."""
+    tokens, start = fault.tokens, at + 1
+    bracket = closing(tokens, start) if tokens[start].text == "(" else None
+    if bracket is not None and tokens[bracket + 1].text == "in":
+        end = _set_end(fault, bracket + 2)
+        return None if end is None else (_Loop(text_of(fault, tokens[at:end]), tuple(tokens[at:end])), end)
+    start += bracket is not None
+    name, sign = tokens[start], tokens[start + 1]
+    if "NAME" not in name.terminals or sign.text not in BINDS:
+        return None
+    bounds = counted(fault, start + 2)
+    if bounds is not None:
+        set_, end = bounds
+        made = (tokens[at], name, fault.make("in", sign), *set_)
+        loop = _Loop(f"for {name.text} in {''.join(t.text for t in set_)}", made, name.text, set_[2:-1], True)
+    else:
+        end = _set_end(fault, start + 2)
+        if end is None or sign.text != "in":
+            return None
+        set_ = tuple(tokens[start + 2 : end])
+        size = set_[2:-1] if set_[0].text == "range" else ()
+        loop = _Loop(f"for {text_of(fault, tokens[start:end])}", (tokens[at], *tokens[start:end]), name.text, size)
+    return None if bracket not in (None, end) else (loop, end + (bracket is not None))
+
+
+def _set_end(fault: Fault, at: int) -> int | None:
+    """Return the token after a set in the syntax of this language, or None.
+
+    Examples are a name, `G.edges` and `range(4)`.
+    """
+    tokens = fault.tokens
+    if "NAME" not in tokens[at].terminals:
+        return None
+    if tokens[at + 1].text == "." and "NAME" in tokens[at + 2].terminals:
+        return at + 3
+    close = closing(tokens, at + 1) if tokens[at + 1].text == "(" else at
+    return None if close is None else close + 1
+
+
+def _inside(fault: Fault, opens: int, at: int) -> tuple[int, int, int] | None:
+    """Return the bounds of a body that begins at token `at`, or None.
+
+    They are its first token, the token after its last one, and the token at which parsing resumes.
+    """
+    tokens = fault.tokens
+    if tokens[at].text == "{":
+        close = closing(tokens, at)
+        return None if close is None or close == at + 1 else (at + 1, close, close + 1)
+    first = at + (tokens[at].text in (":", "do"))
+    if not tokens[first].text or not tokens[first].opens_line:
+        end = _before_brace(tokens, first, next(k for k in range(first, len(tokens)) if _ends(fault, first, k)))
+        return (first, end, end + (tokens[end].text == ";")) if end > first else None
+    margin = column(fault, tokens[opens])
+    lines = (k for k in range(first, len(tokens)) if tokens[k].opens_line or not tokens[k].text)
+    end = next(k for k in lines if not tokens[k].text or tokens[k].text == "}" or column(fault, tokens[k]) <= margin)
+    end = _before_brace(tokens, first, end)
+    return (first, end, end + (tokens[end].text == "end")) if end > first else None
+
+
+def _before_brace(tokens: list[Token], first: int, end: int) -> int:
+    """Return the end of a body, or an earlier brace that closes an enclosing construct."""
+    depth = 0
+    for k in range(first, end):
+        depth += (tokens[k].text == "{") - (tokens[k].text == "}")
+        if depth < 0:
+            return k
+    return end
+
+
+def _condition_end(fault: Fault, at: int) -> int:
+    """Return the token after a condition, at which the body begins."""
+    tokens = fault.tokens
+    ends = ((k, depth) for k, depth in with_depth(tokens, at) if tokens[k].opens_line or tokens[k].text in ("{", ":", "do", ""))
+    return next(k for k, depth in ends if not tokens[k].text or not depth)
+
+
+def _ends(fault: Fault, start: int, at: int) -> bool:
+    """Return whether a statement that begins at `start` ends before token `at`.
+
+    It ends before a `;`, a keyword after an expression, or `name ~` on a new line.
+    """
+    tokens, token, before = fault.tokens, fault.tokens[at], fault.tokens[at - 1]
+    if not token.text:
+        return True
+    depth = depth_of(tokens[start:at])
+    if depth or token.text in (";", "}"):
+        return depth < 0 or (not depth and token.text in (";", "}"))
+    whole = at > start and (
+        not {"NAME", "NUMBER", "STRING"}.isdisjoint(before.terminals) or before.text in (")", "]", "}", "true", "false")
+    )
+    # On a line of its own and further to the right, it is a loop of the preceding statement.
+    if token.text == "for":
+        return whole and token.opens_line and column(fault, token) <= column(fault, tokens[start])
+    if token.text in STATEMENT_WORDS:
+        return whole and tokens[at + 1].text not in ("[", "~", ")", "]", ",")
+    behind = closing(tokens, at + 1) if tokens[at + 1].text == "[" else at
+    return whole and token.opens_line and "NAME" in token.terminals and behind is not None and tokens[behind + 1].text == "~"
+
+
+def _moved(fault: Fault, start: int, end: int, front: _Front) -> tuple[str, list[Token]] | None:
+    """Return a statement with loops inserted before its own loops, or None.
+
+    The result is None if the statement takes no loops, or if there is no statement.
+    """
+    tokens, first = fault.tokens[start:end], fault.tokens[start]
+    # the syntax of Stan for adding to log p
+    added = [t.text for t in tokens[:3]] == ["target", "+", "="]
+    if added:
+        first = fault.make("factor", first)
+        tokens = [first, *tokens[3:]]
+    if depth_of(tokens):
+        return None  # A bracket is not closed.
+    if first.text not in REPEATED[fault.level] and (first.text in LEVELS[fault.level][0] or "~" not in (t.text for t in tokens)):
+        return None
+    top = [k for k, depth in with_depth(tokens, 0) if not depth]
+    if "where" in (tokens[k].text for k in top):
+        return None
+    opens, loops = first._replace(opens_line=True), front.loops
+    alone = len(loops) == 1 and loops[0].size and not front.conditions and loops[0].index not in (t.text for t in tokens)
+    if fault.level == "sampler_statement" and alone:
+        size, times = loops[0].size, fault.make("repeat", opens)
+        made = [times, *size, fault.make("{", first), *tokens, fault.make("}", tokens[-1])]
+        return f"repeat {''.join(t.text for t in size)} {{ {text_of(fault, tokens)} }}", made
+    tail = next((k for k in top if tokens[k].text in ("weight", "rate")), len(tokens))
+    loop = next((k for k in top if tokens[k].text == "for"), tail)
+    test = next((k for k in top if tokens[k].text == "if" and loop < k < tail), tail)
+    conditions = [list(c) for c in front.conditions] + ([tokens[test + 1 : tail]] if test < tail else [])
+    condition, told = _joined(fault, conditions)
+    parts = [tokens[:loop], *([tokens[loop:test]] if loop < test else [])]
+    head = f"factor {text_of(fault, parts[0][1:])}" if added and parts[0][1:] else text_of(fault, parts[0])
+    texts = [head, *(x.text for x in loops), *map(lambda p: text_of(fault, p), parts[1:])]
+    texts += [part for part in (told, text_of(fault, tokens[tail:]) if tail < len(tokens) else "") if part]
+    made = [opens, *parts[0][1:], *(t for x in loops for t in x.tokens), *(t for p in parts[1:] for t in p), *condition, *tokens[tail:]]
+    return " ".join(texts), made
+
+
+def _joined(fault: Fault, conditions: list[list[Token]]) -> tuple[list[Token], str]:
+    """Return an `if` with all conditions of a statement, as tokens and as text.
+
+    Both are empty if there are no conditions.
+    """
+    if not conditions:
+        return [], ""
+    tokens, texts = [], []
+    for condition in conditions:
+        like = condition[0]
+        loose = len(conditions) > 1 and "or" in (t.text for t in condition)
+        inside = [fault.make("(", like), *condition, fault.make(")", like)] if loose else condition
+        tokens += [fault.make("and" if tokens else "if", like), *inside]
+        texts.append(f"({text_of(fault, condition)})" if loose else text_of(fault, condition))
+    return tokens, f"if {' and '.join(texts)}"

@@ -14,9 +14,9 @@ from ._lex import Tokens, tokenize
 from ._machine import Stack, run
 from ._tables import load_tables
 from ._tree import SyntaxTree
+from .limits import MAX_BYTES
 
 ARCHIVE = b"PK\x03\x04"  # the first bytes of a zip file
-MAX_BYTES = 1024 * 1024
 
 
 def parse(text: str, path: str = "<text>") -> SyntaxTree:

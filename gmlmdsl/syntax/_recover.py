@@ -9,19 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .._diagnostics import Diagnostic
-from ._braces import excess, mend_braces
 from ._explain import explain
 from ._fault import Edit, Fault, around, locate, names_in, opens_statement, reads_whole, restart, resumption
 from ._lex import Tokens
 from ._machine import Stack, Stop, can_follow, run
-from ._repair import repairs
+from ._repair import excess, mend_braces, repairs
 from ._tables import Tables
 from ._words import LEVELS
-
-MAX_ERRORS = 50
-MAX_ERRORS_WHEN_LONG = 5
-STEPS_OF_AN_ERROR = 4
-MOST_LOOKS = 100_000  # the maximum of tokens times errors: each error costs a pass over all tokens
+from .limits import MAX_ERRORS, MAX_ERRORS_WHEN_LONG, MOST_LOOKS, STEPS_OF_AN_ERROR
 
 
 def recover(tables: Tables, tokens: Tokens, stack: Stack, stop: Stop) -> tuple[Stack, tuple[Diagnostic, ...], frozenset[str]]:

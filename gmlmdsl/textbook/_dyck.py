@@ -16,7 +16,7 @@ from .._diagnostics import fail, whole_number
 # alternately opening and closing: open, close, open, close, ..
 LETTERS = "()[]{}<>" + "".join(a + a.upper() for a in ascii_lowercase)
 MOST_STACKS = 1 << 13  # maximum number of stacks, whose depths are written into the text
-OFF = 1e-9  # tolerance of the sum of probabilities around 1
+SUM_TOLERANCE = 1e-9  # tolerance of the sum of probabilities around 1
 
 
 def dyck(
@@ -93,7 +93,7 @@ def _shares(kinds: int, p: float | Sequence[float] | None) -> list[float]:
         if isinstance(p, Real)
         else [float(x) for x in cast("Sequence[float]", p)]
     )
-    if len(found) != kinds or not all(x > 0 for x in found) or abs(math.fsum(found) - 1) > OFF:
+    if len(found) != kinds or not all(x > 0 for x in found) or abs(math.fsum(found) - 1) > SUM_TOLERANCE:
         raise fail("E507", f"p must be above 0 for each of {kinds} kinds and sum to 1, got {p!r}")
     return found
 

@@ -26,14 +26,13 @@ from ..derive import Spread, fetched, of_first, on_device
 from ..files import differing, reading, write_whole
 from ..fit import Training, measured_every, saved_every
 from ._batches import Batches
+from .limits import KEPT_CHECKPOINTS, MOST_MANIFEST
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
 
-KEPT = 2  # The number of latest checkpoints that stay on disk.
 WRITTEN = re.compile(r"(\d+)(\.orbax-checkpoint-tmp.*)?")  # Folders that Orbax creates.
 MANIFEST = re.compile(r"([0-9]{1,18})\.manifest\.json")
-MOST_MANIFEST = 1 << 26  # bytes
 # A manifest before it is renamed to its final name.
 UNNAMED = re.compile(r"\.\d+\.manifest\.json\..*")
 # Options that do not affect the weights, or that enter in another form: `steps` enters by way of
@@ -99,7 +98,7 @@ class Checkpoints:
 
         Manifests are removed first.
         """
-        for step in self.steps()[:-KEPT]:
+        for step in self.steps()[:-KEPT_CHECKPOINTS]:
             self._manifest(step).unlink(missing_ok=True)
         whole = self.steps()
         for path in self.folder.iterdir():

@@ -39,6 +39,7 @@ from ..plan import verify_held
 from ..program import ir
 from ._batches import Batches
 from ._training import Progress, Trained, train
+from .limits import ROWS_AT_ONCE
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 Array = np.ndarray
 PARTS = ("weight", "bias")  # The arrays of a probe.
 TRACES: dict[str, tuple[int | None, ...]] = {"loss_trace": (None,), "length_trace": (None,), "validation_trace": (None, 3)}
-AT_ONCE = 1 << 12  # The number of rows for which the numbers of hidden cells are computed at once.
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,9 @@ def _per_batch(loss: NetworkLoss, batches: Batches, mask: ir.Mask, what: str) ->
         GmlmError: E410 for a mask that hides no cell of these rows.
     """
     codes, cells = batches.rows.codes, 0.0
-    for start in range(0, batches.rows.n_rows, AT_ONCE):
-        some, weights = jax.numpy.asarray(codes[:, start : start + AT_ONCE]), batches.weights[start : start + AT_ONCE]
+    for start in range(0, batches.rows.n_rows, ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        some, weights = jax.numpy.asarray(codes[:, part]), batches.weights[part]
         present = (some >= 0) & (np.arange(len(codes)) < batches.n_cells)[:, None]
         cells += float(weights @ np.asarray(loss.mask.mean_members(jax.numpy.maximum(some, 0), present), np.float64))
     if cells == 0:

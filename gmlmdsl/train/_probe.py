@@ -16,6 +16,7 @@ from ..derive import bounded_jit, on_device
 from ..evaluate import network_queries, read_layers, verified_params
 from ..graph import guided, verify_is_model
 from ..networks import AbstractCausalNetwork, Probe
+from .limits import BINS, FARTHEST, HELD_OUT, LEAST_SCALE, MOST_STEPS, SHORTEST, TOLERANCE
 
 if TYPE_CHECKING:
     import jax
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
     from .._diagnostics import Span
 
 Array = np.ndarray
-HELD_OUT = 0.2  # The held-out share of the prefixes.
-BINS = 10  # The number of equally wide bins of the calibration curve.
-LEAST_SCALE = 1e-6  # The scale of a feature that hardly varies.
-MOST_STEPS = 100
-SHORTEST = 1e-6  # The shortest part of a Newton step.
-FARTHEST = 30.0  # Logits are clipped here: a probability of 0 or 1 has no curvature.
-TOLERANCE = 1e-9  # The tolerance of the largest gradient entry, per prefix.
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,19 @@ The objective is the loss of a mask divided by the mean number of cells that the
 hence in nats per cell. If the network predicts lengths, their loss per row times the network's
 `length_weight` is added. Both means are over all rows, never over the rows of a batch. Each row
 therefore counts according to its weight, whatever its length, its bucket and its batch.
+
+The log of a run has a JSON object in each line.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -27,12 +31,12 @@ from .._diagnostics import fail
 from .._types import JsonObject
 from ..data import random_key
 from ..derive import NetworkLoss, Spread, bounded_jit, fetched, of_all, on_device
-from ..files import alone, asked_to_end
+from ..files import alone, asked_to_end, write_whole
 from ..fit import Training, accumulated, default_optimizer, learning_rate_at, measured_every, save_points, saved_every
 from ._batches import Batch, Batches
 from ._checkpoints import Checkpoints, run_identity
 from ._penalty import Penalty, parameter_norms, penalty_of, verified_penalty
-from ._training_log import TrainingBar, TrainingLog
+from .limits import STEPS_PER_NOTE
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -43,8 +47,6 @@ Array = np.ndarray
 # These numbers are folded into the seed's key; the initial weights use the first keys that `split`
 # makes of it.
 STEPS, VALIDATION = 2**32 - 1, 2**32 - 2
-# Steps between transfers of losses from the device, after which the bar and the log are updated.
-NOTED = 20
 
 
 class TrainState(NamedTuple):
@@ -208,10 +210,10 @@ class _Run:
                 done = step + 1
                 saves, measures = self.due(done)
                 # Several processes agree on the end, which costs a message.
-                looks = saves or done % NOTED == 0 or self.spread is None or not self.spread.several
+                looks = saves or done % STEPS_PER_NOTE == 0 or self.spread is None or not self.spread.several
                 ending = self.store is not None and looks and ends()
                 saves |= ending
-                if done % NOTED == 0 or done == t.steps or saves or measures:
+                if done % STEPS_PER_NOTE == 0 or done == t.steps or saves or measures:
                     self.look(waiting)
                     p.seconds = before + time.perf_counter() - started
                     self.note(state, done)
@@ -484,3 +486,114 @@ def _update(
     average = jax.tree.map(lambda a, b: a + share.astype(a.dtype) * (b - a), state.average, network) if share is not None else None
     norm = jnp.sqrt(sum((g.astype(jnp.float32) ** 2).sum() for g in jax.tree.leaves(gradient)))
     return TrainState(network, inner, average, state.best), (*values, norm)
+
+
+class TrainingLog:
+    """A log that appends lines to a file; without a path it writes nothing.
+
+    Args:
+        path: the file.
+        first: the step at which the run resumes. Later lines, which an interrupted run left, are
+            removed.
+        writes: whether this process writes the file; of several processes only one does.
+
+    Raises:
+        GmlmError: E560 for a file that cannot be written or that is not such a log.
+    """
+
+    def __init__(self, path: str | Path | None, first: int, writes: bool = True):
+        self.path, self.writes = None if path is None else Path(path), writes
+        if writes and self.path is not None and self.path.exists():
+            self._cut(self.path, first)
+
+    def _cut(self, path: Path, first: int) -> None:
+        """Keep the lines up to step `first`; an incomplete last line is removed too."""
+        try:
+            lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+        except (OSError, UnicodeDecodeError) as error:
+            raise fail("E560", f"cannot write `{path}`: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+        steps = [_step_of(line) for line in lines]
+        if None in steps:
+            message = f"`{path}` is not a log of a training: its line {steps.index(None) + 1} is not one, and it would be lost"
+            raise fail("E560", message, help="name another file as `log`")
+        kept = [line for line, step in zip(lines, steps, strict=True) if step is not None and step <= first]
+        write_whole(path, "".join(f"{line}\n" for line in kept).encode())
+
+    def note(self, line: JsonObject) -> None:
+        """Append a line.
+
+        Raises:
+            GmlmError: E560 if the line cannot be written.
+        """
+        if self.path is None or not self.writes:
+            return
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            raise fail("E560", f"cannot write `{self.path}`: {error.strerror or error}") from None
+
+
+def _step_of(line: str) -> int | None:
+    try:
+        step = json.loads(line).get("step")
+    except (ValueError, AttributeError):
+        return None
+    return step if isinstance(step, int) else None
+
+
+class TrainingBar:
+    """A progress bar over steps, shown only if `show` is true.
+
+    Args:
+        total: the number of steps of the run.
+        first: the step at which the run resumes.
+        widths: the number of widths of rows; a program is compiled for each.
+        show: whether to show the bar.
+    """
+
+    def __init__(self, total: int, first: int, widths: int, show: bool):
+        self.total, self.first, self.widths, self.show = total, first, widths, show
+        self.compiled: set[int] = set()
+        self._bar: Any = None
+        self._task: Any = None
+        self._loss = self._shown = ""
+
+    def __enter__(self) -> TrainingBar:
+        if self.show:
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("training"), BarColumn(), TextColumn("{task.completed}/{task.total} steps"), TimeRemainingColumn())
+            self._bar = Progress(*columns, TextColumn("{task.fields[note]}"))
+            self._bar.start()
+            self._task = self._bar.add_task("", total=self.total, completed=self.first, note="")
+        return self
+
+    def begins(self, width: int) -> None:
+        """Announce a batch of rows with `width` cells.
+
+        The first batch of a width waits for compilation.
+        """
+        if width in self.compiled:
+            self._say(self._loss)
+        else:
+            self.compiled.add(width)
+            self._say(f"compiling for rows of {width} cells, {len(self.compiled)} of {self.widths} widths")
+
+    def measures(self) -> None:
+        """Announce a measurement of the validation loss, which needs programs of its own."""
+        self._say("measuring the loss of validation")
+
+    def moved(self, done: int, loss: float, speed: float) -> None:
+        """Update the bar after `done` steps; `speed` is in cells per second."""
+        self._loss = f"loss {loss:.4g}, {speed:,.0f} cells/s"
+        self._say(self._loss, completed=done)
+
+    def _say(self, note: str, **more: int) -> None:
+        if self._bar is not None and (more or note != self._shown):
+            self._bar.update(self._task, note=note, **more)
+        self._shown = note
+
+    def __exit__(self, *exc: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()

@@ -6,11 +6,14 @@ program defines these.
 """
 
 from ._bundle import Bundle as Bundle
+from ._bundle import load_translator as load_translator
 from ._bundle import read_bundle as read_bundle
 from ._bundle import write_bundle as write_bundle
+from ._bundle import write_translator as write_translator
 from ._claims import Claim as Claim
 from ._claims import claims as claims
 from ._corpus import Counts as Counts
+from ._corpus import Texts as Texts
 from ._corpus import clean as clean
 from ._corpus import lines_in as lines_in
 from ._corpus import read_lines as read_lines
@@ -37,13 +40,10 @@ from ._pipeline_stages import PipelineOptions as PipelineOptions
 from ._rerank import RERANKED as RERANKED
 from ._rerank import Reranked as Reranked
 from ._rerank import candidate_count as candidate_count
-from ._segments import lines_cut as lines_cut
 from ._shortlist import Shortlist as Shortlist
-from ._texts import Texts as Texts
 from ._train_pairs import Recipe as Recipe
 from ._translator import Translation as Translation
 from ._translator import TranslationOptions as TranslationOptions
 from ._translator import Translator as Translator
-from ._translator_file import load_translator as load_translator
-from ._translator_file import write_translator as write_translator
+from ._translator import lines_cut as lines_cut
 from ._vocabulary import Vocabulary as Vocabulary

@@ -2,6 +2,8 @@
 
 The file is an archive in the format of `_archive.py`. Reading it runs no code: the weights are
 plain arrays, the program is text, and a network that is a Python class needs `allow_python`.
+
+`write_translator` and `load_translator` turn a fit with its vocabulary into such a file, and back.
 """
 
 from __future__ import annotations
@@ -9,15 +11,21 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._diagnostics import GmlmError, fail
+from .._compile import BoundProgram
+from .._diagnostics import GmlmError, fail, truth
 from .._load_fit import load_fit
 from .._types import JsonObject
-from ..files import LONGEST, MANIFEST, ArchiveKind, as_path, opened, pack, read_json, unpack, write_whole
+from ..files import MANIFEST, ArchiveKind, as_path, opened, pack, read_json, unpack, write_whole
+from ..files.limits import LONGEST_SHOWN
 from ..graph import versions
+from ..networks import FLOAT32
+from ._rerank import Reranked
+from ._shortlist import Shortlist
+from ._translator import Translator
 from ._vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -163,9 +171,79 @@ def _verify_entries(entries: Mapping[str, Any], path: str | Path) -> None:
     if not all(isinstance(entries[k], kinds) for k, kinds in ENTRIES.items()):
         raise BUNDLE.bad(path, f"{MANIFEST} has not the entries of this format")
     texts = [entries["direction"], entries["sampler"] or "", *entries["versions"], *entries["versions"].values()]
-    if not all(isinstance(t, str) and len(t) <= LONGEST and (t.isprintable() or not t) for t in texts):
-        raise BUNDLE.bad(path, f"{MANIFEST} holds a name that is not a plain text of at most {LONGEST} letters")
+    if not all(isinstance(t, str) and len(t) <= LONGEST_SHOWN and (t.isprintable() or not t) for t in texts):
+        raise BUNDLE.bad(path, f"{MANIFEST} holds a name that is not a plain text of at most {LONGEST_SHOWN} letters")
 
 
 def _main_text(meta: Mapping[str, Any]) -> str:
     return next(iter(meta["program"].values()))
+
+
+def write_translator(
+    path: str | Path,
+    fit: NetworkFit,
+    program: BoundProgram,
+    vocabulary: Vocabulary,
+    direction: str = "",
+    sampler: str | None = None,
+    report: JsonObject | None = None,
+) -> None:
+    """Write a trained network as a bundle, with the current form of the program.
+
+    The samplers of the program may have changed since training.
+
+    Args:
+        path: the path of the bundle.
+        fit: the fit of a translation model.
+        program: a program that declares the model as it was trained.
+        vocabulary: the vocabulary of the training.
+        direction: a direction such as "en-de".
+        sampler: the default sampler of the bundle; None selects the model's first one in the file.
+        report: measured results.
+
+    Raises:
+        GmlmError: E560 if the bundle cannot be written.
+    """
+    names = [name for name, s in program.checked.samplers.items() if s.model == fit.meta["model"]]
+    own = sampler if sampler is not None else next(iter(names), None)
+    write_bundle(path, Bundle.of(replace(fit, meta=fit.meta | program.provenance()), vocabulary, direction, own, report))
+
+
+def load_translator(
+    path: str | Path,
+    *,
+    sampler: str | None = None,
+    allow_python: bool = False,
+    rerank: str | Path | None = None,
+    precision: str = FLOAT32,
+    shortlist: bool = False,
+) -> Translator:
+    """Load a translator from a bundle, which `gmlm train` writes; loading runs no code.
+
+    Args:
+        path: the path of the bundle.
+        sampler: the default sampler; None selects the bundle's own.
+        allow_python: whether a network `python("package.module:Class")` may import and run that
+            class.
+        rerank: the bundle of an autoregressive teacher, which chooses among the candidates of the
+            sampler; see `Reranked`.
+        precision: "float32", "bfloat16", "int8" or "auto", see `Translator`. A teacher that chooses
+            scores in float32.
+        shortlist: whether the bundle's shortlist is used, which `gmlm shortlist` writes; see
+            `Translator`. A teacher that chooses uses none.
+
+    Raises:
+        GmlmError: E120 and E575 for a file that is not a bundle or is damaged; E590 for a teacher
+            that does not fit; E507 for an unknown precision, and for a bundle without a shortlist
+            if one is wanted.
+    """
+    found = read_bundle(path)
+    fit = found.load_fit(allow_python)
+    vocabulary, few = found.load_vocabulary(), None
+    if truth("shortlist", shortlist):
+        if found.shortlist is None:
+            help = f"`gmlm shortlist {path} SOURCE TARGET` learns one from parallel text"
+            raise fail("E507", f"{path} has no shortlist", help=help)
+        few = Shortlist.from_bytes(found.shortlist, vocabulary.size)
+    loaded = Translator(fit.model, fit.params, vocabulary, sampler or found.sampler, found.direction, precision, few)
+    return loaded if rerank is None else Reranked(loaded, load_translator(rerank, allow_python=allow_python))

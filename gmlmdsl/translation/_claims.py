@@ -20,11 +20,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .._types import JsonObject
+from .limits import CLAIMED_PASSES, FASTER, FASTER_AT_END, GIST, LEAST_LEARNT, UNDERSTANDABLE
 
-PASSES = 4  # The number of passes that the claims refer to.
-LEARNT = 10.0  # Below this BLEU a network has learnt too little for conclusions on quality.
-GIST, UNDERSTANDABLE = 20.0, 30.0  # Steps of the scale of BLEU above.
-FASTER, FASTER_AT_END = 2.0, 5.0  # The printed ratios of times.
 AGREE, DISAGREE, OPEN = "agree", "disagree", "not testable here"
 
 
@@ -58,14 +55,14 @@ def claims(scores: JsonObject, latency: JsonObject) -> list[Claim]:
     teachers = {k: v for k, v in scores.items() if k.startswith("teacher.")}
     if not students or not teachers:
         return []
-    many = min(students, key=lambda k: abs(len(students[k]["by_pass"]) - PASSES))
+    many = min(students, key=lambda k: abs(len(students[k]["by_pass"]) - CLAIMED_PASSES))
     best = max(teachers, key=lambda k: _bleu(teachers[k]))
     quality = [
         *_one_pass(students[many]),
         _parity(many, students[many], best, teachers[best]),
         _stutter(many, students[many], best, teachers[best]),
     ]
-    if min(_bleu(n) for n in (students[many], teachers[best])) < LEARNT:
+    if min(_bleu(n) for n in (students[many], teachers[best])) < LEAST_LEARNT:
         quality = [replace(c, verdict=OPEN) for c in quality]
     return [*quality, *_speed(many, latency)]
 
@@ -104,7 +101,7 @@ def _parity(name: str, student: JsonObject, teacher_name: str, teacher: JsonObje
     n = len(student["by_pass"]) or 1
     ours, theirs, (low, high) = _bleu(student), _bleu(teacher), _interval(teacher)
     found = f"BLEU {ours:.2f} ({n} passes) beside {theirs:.2f} of `{teacher_name.partition('.')[2]}` (95 %: {low:.2f} to {high:.2f})"
-    verdict = OPEN if n < PASSES else AGREE if ours >= low else DISAGREE
+    verdict = OPEN if n < CLAIMED_PASSES else AGREE if ours >= low else DISAGREE
     return Claim("Four passes reach the quality of the autoregressive decoder.", found, verdict)
 
 

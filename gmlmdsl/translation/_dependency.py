@@ -21,13 +21,13 @@ from .._types import JsonObject
 from ..decode import attention_dependency
 from ._distill import loops
 from ._programs import is_causal
-from ._translator import WINDOW, Translator
+from ._translator import Translator
+from .limits import ATTENTION_ROWS, LINES_AT_ONCE
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Array = np.ndarray
-ROWS = 32  # The number of rows whose attention is held in memory at once.
 APART = {"adjacent": False, "distant": True}
 BEHIND = ("next", "later")  # A causal network does not attend to these positions.
 
@@ -104,8 +104,8 @@ def dependency(
     codes = [row for row in v.encode(sources) if 1 < len(row) <= pair.cells[0]]
     found: list[tuple[Array, Array, Array]] = []
     unended = looping = 0
-    for start in range(0, len(codes), WINDOW):
-        rows = v.rows(codes[start : start + WINDOW], pair.cells[0])
+    for start in range(0, len(codes), LINES_AT_ONCE):
+        rows = v.rows(codes[start : start + LINES_AT_ONCE], pair.cells[0])
         numbers = np.arange(start, start + len(rows))
         seen, made = _last_pass(translator, rows, name, seed, numbers)
         if seen is None:
@@ -156,9 +156,9 @@ def _last_pass(translator: Translator, rows: Array, sampler: str, seed: int, num
 
 
 def _pieces(*arrays: Array) -> Iterator[tuple[Array, ...]]:
-    """Yield `ROWS` rows of each array at a time."""
-    for start in range(0, len(arrays[0]), ROWS):
-        yield tuple(a[start : start + ROWS] for a in arrays)
+    """Yield `ATTENTION_ROWS` rows of each array at a time."""
+    for start in range(0, len(arrays[0]), ATTENTION_ROWS):
+        yield tuple(a[start : start + ATTENTION_ROWS] for a in arrays)
 
 
 def _plain(value: Any) -> Any:

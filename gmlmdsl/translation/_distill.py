@@ -19,16 +19,13 @@ from typing import TYPE_CHECKING
 from ..data import MOST_SEED
 from ..files import alone, write_whole
 from ._translator import Translation
+from .limits import CHUNK_LINES, LONGEST_LOOP, LOOP_REPEATS, MANY_UNUSABLE
 
 if TYPE_CHECKING:
     from ._translator import Translator
 
-CHUNK = 512  # The number of lines of a chunk.
 FORMAT = 3  # The format of a chunk file.
-# A translation loops if a sequence of up to LONGEST words occurs REPEATED times in succession.
-REPEATED, LONGEST = 3, 4
 COUNTED = ("empty", "unended", "cut", "looping")
-MANY = 0.01  # Above this share of unusable translations, the teacher is at fault.
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Distilled:
     def warning(self) -> str:
         """Return advice about unusable translations, or an empty text if they are few."""
         left_out = self.unended + self.looping
-        if left_out <= MANY * self.lines:
+        if left_out <= MANY_UNUSABLE * self.lines:
             return ""
         share = f"{left_out:,} of {self.lines:,} translations ({100 * left_out / self.lines:.1f} %) are left out"
         return f"{share}, {self.unended:,} without an end and {self.looping:,} that loop: a teacher that is trained longer makes fewer"
@@ -102,8 +99,8 @@ def distill(
     found: list[dict[str, object]] = []
     decoded = 0
     with alone(folder):
-        for k, start in enumerate(range(0, len(sources), CHUNK)):
-            some = sources[start : start + CHUNK]
+        for k, start in enumerate(range(0, len(sources), CHUNK_LINES)):
+            some = sources[start : start + CHUNK_LINES]
             key = _hash(json.dumps([FORMAT, identity, name, seed, start, list(some)]))
             chunk = folder / f"{k:06d}.json"
             known = _read(chunk, key)
@@ -113,7 +110,7 @@ def distill(
                 write_whole(chunk, json.dumps(known | {"sha256": _hash(json.dumps(known))}).encode())
                 decoded += len(some)
             found.append(known)
-            tell(min(start + CHUNK, len(sources)), len(sources))
+            tell(min(start + CHUNK_LINES, len(sources)), len(sources))
         texts = [str(t) for part in found for t in part["texts"]]  # type: ignore[attr-defined]
         write_whole(path, "".join(f"{t}\n" for t in texts).encode())
         if not keep_chunks:
@@ -142,11 +139,11 @@ def loops(text: str) -> bool:
     White space separates words.
     """
     words = text.split()
-    for n in range(1, LONGEST + 1):
+    for n in range(1, LONGEST_LOOP + 1):
         again = 0  # The number of successive words that equal the word n before them.
         for one, other in zip(words, words[n:], strict=False):
             again = again + 1 if one == other else 0
-            if again == n * (REPEATED - 1):
+            if again == n * (LOOP_REPEATS - 1):
                 return True
     return False
 

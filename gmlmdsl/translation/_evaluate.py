@@ -19,10 +19,8 @@ from .._types import JsonObject
 from ..decode import stutters
 from ..networks import FLOAT32
 from ._metrics import RESAMPLES, Scores, corpus_bleu, has_spaces, score, stutter, verify_parallel
-from ._segments import lines_cut
-from ._translator import Decoded, Translator
-
-TOP = (1, 3, 5)  # The numbers of most probable lengths that may include the true one.
+from ._translator import Decoded, Translator, lines_cut
+from .limits import TOP_LENGTHS
 
 
 @dataclass(frozen=True)
@@ -331,7 +329,7 @@ def _coverage(translator: Translator, sources: Sequence[str], references: Sequen
         return None
     pair, v = translator.pair, translator.vocabulary
     rows = [v.rows(v.encode(texts), n) for texts, n in zip((sources, references), pair.cells, strict=True)]
-    top = [k for k in TOP if k <= pair.cells[1]]
+    top = [k for k in TOP_LENGTHS if k <= pair.cells[1]]
     return translator.model.length_coverage(translator.params, {pair.target: rows[1]}, given={pair.source: rows[0]}, missing=-1, top=top)
 
 

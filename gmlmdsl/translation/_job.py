@@ -15,12 +15,10 @@ from .._diagnostics import counted, only
 from .._types import InputLike
 from ..files import alone, write_whole
 from ..program import Program
-from ._bundle import read_bundle
-from ._corpus import clean
+from ._bundle import read_bundle, write_translator
+from ._corpus import Texts, clean, without_overlap
 from ._programs import bound, shared_vocabulary, sides
-from ._texts import Texts, without_overlap
 from ._train_pairs import Pairs, Recipe, train_pairs
-from ._translator_file import write_translator
 from ._vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -23,14 +23,8 @@ from .._diagnostics import fail
 from .._types import JsonObject
 from ..graph import versions
 from ._translator import Translator
+from .limits import LEAST_RUNS, MANY_LINES, MOST_WARM_RUNS, SOURCE_WIDTHS
 
-# The fewest runs with a 99th percentile. At least as many runs are made for each batch size if
-# `MANY` or more lines are timed.
-ENOUGH = 20
-MANY = 100
-TRIES = 6  # The most runs of one batch until nothing is compiled.
-# Upper limits on the subword tokens of a source, by which runs are grouped, as buckets are.
-WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)
 ENVIRONMENT = ("XLA_FLAGS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "JAX_PLATFORMS")
 Entry = Translator | tuple[Translator, str]
 
@@ -63,18 +57,19 @@ class Timing:
     @property
     def p99(self) -> float | None:
         """The seconds that 99 % of the runs stay below; None for fewer than 20 runs."""
-        return float(np.quantile(self.seconds, 0.99)) if len(self.seconds) >= ENOUGH else None
+        return float(np.quantile(self.seconds, 0.99)) if len(self.seconds) >= LEAST_RUNS else None
 
     def by_length(self) -> dict[int, tuple[float, int]]:
         """Return median seconds and number of runs, by subword tokens of the longest source.
 
         The groups are: up to 8 subword tokens, up to 16, and so on.
         """
-        edges = np.searchsorted(WIDTHS, self.pieces)
+        edges = np.searchsorted(SOURCE_WIDTHS, self.pieces)
         found = {}
         for k in np.unique(edges):
             some = np.array(self.seconds)[edges == k]
-            found[WIDTHS[k] if k < len(WIDTHS) else max(self.pieces)] = (float(np.median(some)), len(some))
+            width = SOURCE_WIDTHS[k] if k < len(SOURCE_WIDTHS) else max(self.pieces)
+            found[width] = (float(np.median(some)), len(some))
         return found
 
     def as_dict(self) -> JsonObject:
@@ -204,7 +199,7 @@ class _Runs:
 
     def _timed(self, size: int, name: str, run: Callable[[], list[int]], longest: int, compiled: list[str]) -> list[int]:
         at = self.found.setdefault((size, name), {"seconds": [], "pieces": [], "outputs": 0, "compiled": 0})
-        for _ in range(TRIES):
+        for _ in range(MOST_WARM_RUNS):
             compiled.clear()
             started = time.perf_counter()
             made = run()
@@ -279,13 +274,13 @@ def _fitting(entries: Mapping[str, tuple[Translator, str]], lines: Sequence[str]
 def _batches(lines: Sequence[str], size: int, sentences: int) -> list[list[str]]:
     """Return batches of one size with at least `sentences` lines in all.
 
-    If `sentences` is at least `MANY`, there are at least `ENOUGH` batches. Too few lines are
-    repeated.
+    If `sentences` is at least `MANY_LINES`, there are at least `LEAST_RUNS` batches. Too few lines
+    are repeated.
     """
     if size < 1 or sentences < 1:
         raise fail("E507", f"batch sizes and the number of sentences are at least 1, got {size} and {sentences}")
     source = cycle(lines)
-    runs = max(-(-sentences // size), ENOUGH if sentences >= MANY else 0)
+    runs = max(-(-sentences // size), LEAST_RUNS if sentences >= MANY_LINES else 0)
     return [list(islice(source, size)) for _ in range(runs)]
 
 

@@ -20,11 +20,11 @@ from .._diagnostics import counted, fail, known
 from .._optional import need
 from .._types import JsonObject
 from ..decode import stutter_counts
+from .limits import RESAMPLES
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-RESAMPLES = 1000  # The number of resamples of the sentences for intervals.
 SEED = 12345  # The seed that SacreBLEU uses.
 # The tokenisers of languages without spaces between words.
 WITHOUT_SPACES = {"zh": "zh", "ja": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}

@@ -15,13 +15,11 @@ import numpy as np
 from .._diagnostics import counted, fail
 from .._optional import need
 from ..graph import NetworkForm
+from ..networks.limits import MOST_DISTANCE, N_BUCKETS
 from ._translator import Translator
 
 if TYPE_CHECKING:
     from types import ModuleType
-
-BUCKETS = 32  # The number of buckets of relative positions in T5.
-FARTHEST = 128
 
 
 class Peer:
@@ -132,12 +130,12 @@ class _Weights:
         self.norm(stack.layer_norm)
         (stack.embeddings[0] if isinstance(stack.embeddings, list) else stack.embeddings).weight = table
         stack.scale_embeddings = False
-        biases = self.random(BUCKETS, self.heads)
+        biases = self.random(N_BUCKETS, self.heads)
         d = self.width
         for layer in stack.layer:
             self.attention(layer.self_attention, (3 * d, d))
             layer.self_attention.relative_attention_bias = biases
-            layer.self_attention.relative_attention_max_distance = np.int32(FARTHEST)
+            layer.self_attention.relative_attention_max_distance = np.int32(MOST_DISTANCE)
             if hasattr(layer, "attention"):
                 self.attention(layer.attention, (d, 2 * d, d))
             self.norm(layer.ffn.layer_norm)

@@ -13,10 +13,9 @@ from typing import final
 from .._types import JsonObject
 from ..derive import under_automatic_mesh
 from ..files import alone
-from ._distiller import choose_distiller
+from ._pipeline_choices import choose_distiller, split
 from ._pipeline_stages import PipelineStages
 from ._results import Report, results
-from ._split import split
 
 
 @final

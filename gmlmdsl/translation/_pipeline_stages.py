@@ -19,18 +19,16 @@ from .._diagnostics import GmlmError, fail, only
 from .._types import InputLike, JsonObject
 from ..files import write_whole
 from ..program import check_file
-from ._beams import distillers
-from ._corpus import Counts, clean, read_lines, read_pairs
+from ._corpus import Counts, Texts, clean, read_lines, read_pairs, without_overlap
 from ._distill import FORMAT as DISTILLED
 from ._distill import chunks_of, distill
 from ._kept_stages import Done, Stages, Tell, file_hash
 from ._metrics import verify_learnt
-from ._programs import bound, digest_of, roles_of, shared_vocabulary, sides
-from ._texts import Texts, without_overlap
-from ._train_pairs import Pairs, Recipe, train_pairs
+from ._programs import bound, digest_of, distillers, roles_of, shared_vocabulary, sides
+from ._train_pairs import Pairs, Recipe, Start, train_pairs
 from ._translator import Translator
 from ._vocabulary import Vocabulary
-from ._warm_start import Start
+from .limits import CURVE_POINTS, MEASURED_SENTENCES
 
 if TYPE_CHECKING:
     from ..model import ConditionalModel
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
 SIDES = ("source", "target")
 PARTS = ("train", "validation")
 TRANSLATED = {"train": "distilled.target", "validation": "distilled-validation.target"}
-CURVE = 200  # The number of points of a loss curve.
-MEASURED = 500  # The minimum number of sentences for latency.
 
 
 @dataclass(frozen=True)
@@ -92,7 +88,7 @@ class PipelineOptions:
     raw: bool = False
     warm: bool = True
     minutes: float | None = None
-    measured: int = MEASURED
+    measured: int = MEASURED_SENTENCES
     seed: int = 0
     allow_python: bool = False
     progress: bool | None = None
@@ -388,7 +384,7 @@ class PipelineStages:
 def told(fit: NetworkFit) -> JsonObject:
     """Return a summary of a training run."""
     losses = fit.loss_trace
-    every = max(1, len(losses) // CURVE)
+    every = max(1, len(losses) // CURVE_POINTS)
     curve = [[k + every, float(np.mean(losses[k : k + every]))] for k in range(0, len(losses) - every + 1, every)]
     return {
         "steps": len(losses),

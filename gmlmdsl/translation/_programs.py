@@ -2,6 +2,8 @@
 
 The roles are teacher and student. Vocabulary inputs are inputs that give the size of the
 vocabulary.
+
+The program also declares the samplers of a teacher, and the number of beams of each.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .._compile import BoundProgram
-from .._diagnostics import GmlmError, fail, listed
+from .._diagnostics import GmlmError, fail, listed, only
 from .._types import InputLike
 from ..graph import verify_is_model
 from ..program import Program, ir, network_options
@@ -198,3 +200,39 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
     return value if isinstance(value, str | int | float | bool | None) else repr(value)
+
+
+def distillers(checked: Program, model: str, stated: str | None) -> list[str]:
+    """Return the samplers of the teacher that may distil.
+
+    These are the first of the following that applies:
+
+    - the sampler `stated`;
+    - the samplers with a known number of beams, most beams first;
+    - the only sampler of the teacher.
+
+    Raises:
+        GmlmError: E506 for an unknown name, or if the file leaves the choice open.
+    """
+    known = by_beams(checked, model)
+    if stated is None and known:
+        return known
+    return [only(stated, [name for name, s in checked.samplers.items() if s.model == model], "sampler", model)]
+
+
+def by_beams(checked: Program, model: str) -> list[str]:
+    """Return the samplers of a model with a literal number of beams in the file, most beams first.
+
+    Samplers with equally many beams keep the order of the file.
+    """
+    names = [name for name, s in checked.samplers.items() if s.model == model]
+    found = {name: beam for name in names if (beam := beams_of(checked, name)) is not None}
+    return sorted(found, key=lambda name: -found[name])
+
+
+def beams_of(checked: Program, sampler: str) -> int | None:
+    """Return the number of beams of a sampler, or None if it is not a literal in the file."""
+    body = checked.samplers[sampler].body
+    found = body.arguments.get("beam", 1) if isinstance(body, ir.FormCall) else None
+    found = found.value if isinstance(found, ir.Literal) else found
+    return int(found) if isinstance(found, int | float) else None

@@ -17,16 +17,17 @@ from .._load_fit import load_fit
 from .._types import JsonObject
 from ..files import write_whole
 from ..graph import versions
-from ._beams import by_beams
+from ._bundle import write_translator
 from ._claims import claims
 from ._corpus import read_lines, read_pairs
 from ._dependency import dependency
-from ._distiller import choose_students
 from ._evaluate import evaluate
 from ._kept_stages import file_hash
 from ._latency import latency
+from ._pipeline_choices import choose_students
+from ._programs import by_beams
 from ._rerank import RERANKED, Reranked, candidate_count
-from ._translator_file import write_translator
+from .limits import LONGEST_DRAWN, SHOWN_TRANSLATIONS
 
 if TYPE_CHECKING:
     from ._pipeline_stages import PipelineStages
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 Report = Callable[[JsonObject, Mapping[str, np.ndarray], Path], None]
 FORMAT = 2  # The format of the results; results of another format are computed again.
-SHOWN = 24  # The maximum number of subword tokens of the sentence whose attention is drawn.
-EXAMPLES = 5  # The number of translations that the report shows.
 
 
 def results(p: PipelineStages, names: Sequence[str], report: Report | None) -> JsonObject:
@@ -196,7 +195,7 @@ def attention_of(p: PipelineStages, sampler: str) -> dict[str, np.ndarray]:
     """
     t = p.translator("student")
     lines = [line for line in read_lines(p.stages / "text/test.source") if line.strip()]
-    encoded = [e for e in t.vocabulary.encode(lines) if len(e) <= min(SHOWN, t.pair.cells[0])]
+    encoded = [e for e in t.vocabulary.encode(lines) if len(e) <= min(LONGEST_DRAWN, t.pair.cells[0])]
     if not encoded:
         return {}
     source = t.vocabulary.rows([max(encoded, key=len)], t.pair.cells[0])
@@ -221,7 +220,7 @@ def content_of(p: PipelineStages, names: Sequence[str]) -> JsonObject:
     scores = {f"{n}.{s}": done[f"evaluate-{n}-{s}"].notes for n in names for s in ways_of(p, n)}
     test = read_pairs(p.stages / "text/test.source", p.stages / "text/test.target")
     outputs = {key: read_lines(p.stages / f"evaluation/{key}.txt") for key in scores}
-    picked = [k for k, (s, _) in enumerate(test) if s.strip()][:EXAMPLES]
+    picked = [k for k, (s, _) in enumerate(test) if s.strip()][:SHOWN_TRANSLATIONS]
     examples = [{"source": test[k][0], "reference": test[k][1], **{key: lines[k] for key, lines in outputs.items()}} for k in picked]
     measured = json.loads((p.stages / "latency.json").read_text(encoding="utf-8"))
     return {

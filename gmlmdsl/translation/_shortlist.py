@@ -21,17 +21,12 @@ import numpy as np
 from .._diagnostics import fail, whole_number
 from ..files import kinds_of_damage
 from ._vocabulary import END
-
-MOST_BYTES = 1 << 26  # of a shortlist in a bundle
+from .limits import ALIGNMENT_ROUNDS, FREQUENT_TOKENS, LIKELY_TOKENS, MOST_ALIGNED, MOST_SHORTLIST_BYTES
 
 if TYPE_CHECKING:
     from ._vocabulary import Vocabulary
 
 Array = np.ndarray
-ROUNDS = 5  # of expectation maximisation
-MOST_CELLS = 1 << 23  # pairs of tokens within pairs of sentences; later sentences are left out
-FREQUENT = 256  # tokens that every shortlist has
-LIKELY = 20  # tokens of a source token
 
 
 @dataclass(frozen=True)
@@ -48,7 +43,7 @@ class Shortlist:
     likely: Array
 
     @classmethod
-    def learn(cls, pairs: Sequence[tuple[str, str]], vocabulary: Vocabulary, n: int = LIKELY) -> Shortlist:
+    def learn(cls, pairs: Sequence[tuple[str, str]], vocabulary: Vocabulary, n: int = LIKELY_TOKENS) -> Shortlist:
         """Return the shortlist of parallel text.
 
         Args:
@@ -61,9 +56,9 @@ class Shortlist:
         """
         q = vocabulary.size
         n = min(whole_number("likely", n, 1), q)
-        if 4 * q * (n + 1) > MOST_BYTES:
+        if 4 * q * (n + 1) > MOST_SHORTLIST_BYTES:
             message = f"a shortlist of {n:,} tokens for each of {q:,} is too large for a bundle"
-            raise fail("E507", message, help=f"take {MOST_BYTES // (4 * q) - 1:,} or fewer (`--likely`)")
+            raise fail("E507", message, help=f"take {MOST_SHORTLIST_BYTES // (4 * q) - 1:,} or fewer (`--likely`)")
         sides = zip(*(vocabulary.encode([pair[k] for pair in pairs]) for k in (0, 1)), strict=True)
         rows = [(s[:-1], t[:-1]) for s, t in sides if len(s) > 1 and len(t) > 1]
         if not rows:
@@ -89,8 +84,8 @@ class Shortlist:
             held: further codes that must be among them; negative ones are ignored.
         """
         q, given = len(self.ranked), np.unique(source[source >= 0])
-        every = [np.arange(END + 1), self.ranked[:FREQUENT], self.likely[given].ravel(), *(np.ravel(h) for h in held)]
-        needed = np.unique(np.concatenate(every))
+        every = [np.arange(END + 1), self.ranked[:FREQUENT_TOKENS], self.likely[given].ravel()]
+        needed = np.unique(np.concatenate([*every, *map(np.ravel, held)]))
         needed = needed[needed >= 0]
         size = 1 << int(len(needed) - 1).bit_length()
         if 2 * size > q:
@@ -135,7 +130,7 @@ def _lexicon(rows: Sequence[tuple[list[int], list[int]]], q: int) -> tuple[Array
 
     The empty source word has the code q.
     """
-    most = int(np.searchsorted(np.cumsum([(len(s) + 1) * len(t) for s, t in rows]), MOST_CELLS)) + 1
+    most = int(np.searchsorted(np.cumsum([(len(s) + 1) * len(t) for s, t in rows]), MOST_ALIGNED)) + 1
     rows = rows[:most]
     source = np.concatenate([np.tile([*s, q], len(t)) for s, t in rows])
     target = np.concatenate([np.repeat(t, len(s) + 1) for s, t in rows])
@@ -143,7 +138,7 @@ def _lexicon(rows: Sequence[tuple[list[int], list[int]]], q: int) -> tuple[Array
     token = np.repeat(np.arange(len(heights)), heights)  # the target token, counted over all sentences
     kinds, kind = np.unique(source * q + target, return_inverse=True)
     of_source, p = kinds // q, np.full(len(kinds), 1.0)
-    for _ in range(ROUNDS):
+    for _ in range(ALIGNMENT_ROUNDS):
         share = p[kind]
         share /= np.bincount(token, share)[token]
         p = np.bincount(kind, share)

@@ -1,9 +1,9 @@
-"""Training of a translation model on pairs of sentences."""
+"""Training of a translation model on pairs of sentences, from random or trained weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,23 +11,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail
-from .._types import Rows
+from .._types import JsonObject, Rows
 from ..fit import Training, verified_training
+from ..networks import with_weights_of
+from ._bundle import load_translator
 from ._programs import sides
-from ._warm_start import Start, start_in_words, start_of_bundle, started
+from .limits import ADAM_PEAK, CLIP, LEAST_TAKEN
 
 if TYPE_CHECKING:
     import optax
 
     from ..model import ConditionalModel
+    from ..networks import AbstractNetwork
     from ..train import NetworkFit
     from ._vocabulary import Vocabulary
 
 Array = np.ndarray
 Pairs = Sequence[tuple[str, str]]
 OPTIMIZERS = ("adafactor", "adam")
-# The largest norm of a gradient and the peak of the learning rate, for Adam.
-CLIP, ADAM_PEAK = 1.0, 0.001
 
 
 @dataclass(frozen=True)
@@ -73,26 +74,10 @@ class Recipe:
             log: the path of the log.
             resume: whether to resume from checkpoints in the folder.
         """
-        own = self.optimizer == "adafactor"  # `gm.Training` makes the schedule of AdaFactor.
-        return Training(
-            steps=self.steps,
-            batch_size=self.batch_size,
-            label_smoothing=self.label_smoothing,
-            ema=self.ema,
-            average_last=self.average_last,
-            accumulate=self.accumulate,
-            precision=self.precision,
-            buckets=self.buckets,
-            validation=validation,
-            evaluate_every=self.evaluate_every,
-            patience=self.patience,
-            checkpoint=checkpoint,
-            save_every=self.save_every,
-            resume=resume,
-            log=log,
-            warmup=self.warmup if own else None,
-            learning_rate=self.learning_rate if own else None,
-        )
+        options: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(Training) if hasattr(self, f.name)}
+        if self.optimizer != "adafactor":  # `gm.Training` makes the schedule of AdaFactor only.
+            options |= {"warmup": None, "learning_rate": None}
+        return Training(**options, validation=validation, checkpoint=checkpoint, resume=resume, log=log)
 
     def verify(self) -> None:
         """Raise an error for invalid options, before any text is read.
@@ -225,3 +210,55 @@ def train_pairs(
         help = "take a lower `--learning-rate` or a longer `--warmup`"
         raise fail("E586", f"training `{model.name}` diverged after {len(fit.loss_trace)} steps: nothing is written", help=help)
     return fit
+
+
+@dataclass(frozen=True)
+class Start:
+    """A trained network whose weights are the initial weights of another network.
+
+    Attributes:
+        network: the module.
+        name: the origin of the network, for messages.
+    """
+
+    network: AbstractNetwork
+    name: str
+
+
+def start_of_bundle(path: str | Path, vocabulary: Vocabulary, allow_python: bool = False) -> Start:
+    """Return the network of a bundle.
+
+    Raises:
+        GmlmError: E589 if its vocabulary differs; E120 and E575 for a file that is not a bundle.
+    """
+    found = load_translator(path, allow_python=allow_python)
+    if found.vocabulary.sha256 != vocabulary.sha256:
+        message = f"{path} has another vocabulary: of its {found.vocabulary.size:,} pieces none need mean what it means here"
+        raise fail("E589", message, help="train with the vocabulary of the bundle: `gmlm train` takes it where no `--vocabulary` is given")
+    return Start(found.network, Path(path).name)
+
+
+def started(model: ConditionalModel, start: Start, seed: int) -> tuple[JsonObject, JsonObject]:
+    """Return the initial weights of a model, and a summary of the weights that were taken.
+
+    The weights of layers that agree are taken from `start`. The others are random, from the seed.
+
+    Raises:
+        GmlmError: E589 if fewer than 1 % of the weights agree.
+    """
+    [(name, fresh)] = model.init_params(seed).items()
+    network, parts = with_weights_of(fresh, start.network)
+    taken, every = (sum(n[k] for n in parts.values()) for k in (0, 1))
+    if taken < LEAST_TAKEN * every:
+        few = f"{taken:,} of the {every:,} weights" if taken else f"none of the {every:,} weights"
+        message = f"{few} of model `{model.name}` have the place and the shape of one of {start.name}"
+        raise fail("E589", message, help="give both networks the same `width`, `heads` and `ffn`, or start from random weights")
+    return {name: network}, {"from": start.name, "taken": taken, "of": every, "parts": {k: list(n) for k, n in parts.items()}}
+
+
+def start_in_words(found: JsonObject) -> str:
+    """Return the summary of the taken weights as one line."""
+    parts = [f"{name} {'all' if n == m else f'{n:,} of {m:,}'}" for name, (n, m) in found["parts"].items() if n]
+    fresh = [name for name, (n, _) in found["parts"].items() if not n]
+    rest = f"; fresh: {', '.join(fresh)}" if fresh else ""
+    return f"starts from {found['from']}: {found['taken']:,} of {found['of']:,} weights are taken ({', '.join(parts)}{rest})"

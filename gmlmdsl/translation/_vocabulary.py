@@ -22,6 +22,7 @@ from .._optional import need
 from ..data import whole_numbers
 from ..files import reading
 from ..plan import verify_held
+from .limits import LONGEST_SENTENCE, MOST_CODES
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 Array = np.ndarray
 END = 1  # The code of the end mark.
 UNKNOWN = 0  # The code of text that the vocabulary cannot spell.
-MOST = 2**31 - 1  # The largest number of codes that the library can count.
-LONGEST = 1 << 20  # The most bytes of a training sentence; the library leaves longer ones out.
 ONE_LINE = str.maketrans("\n\r", "  ")
 WORD = "\u2581"  # SentencePiece writes this character for the space before a word.
 
@@ -87,8 +86,8 @@ class Vocabulary:
         """
         library = _sentencepiece()
         size = whole_number("size", size, 3, "E570")
-        if size > MOST:
-            raise fail("E570", f"a vocabulary has at most {MOST:,} codes")
+        if size > MOST_CODES:
+            raise fail("E570", f"a vocabulary has at most {MOST_CODES:,} codes")
         # The list is built first, because the library treats any error of the iterator as its end.
         texts = list(_texts(sentences))
         model = io.BytesIO()
@@ -104,7 +103,7 @@ class Vocabulary:
                 pad_id=-1,
                 character_coverage=1.0,
                 normalization_rule_name="identity",
-                max_sentence_length=LONGEST,
+                max_sentence_length=LONGEST_SENTENCE,
                 byte_fallback=truth("byte_fallback", byte_fallback),
                 num_threads=1,  # With more threads the order of sums would vary.
                 minloglevel=2,
@@ -283,7 +282,7 @@ def _spaced(sentences: Iterable[str]) -> Iterator[str]:
 
 def _texts(sentences: Iterable[str]) -> Iterator[str]:
     for number, text in enumerate(_spaced(sentences), 1):
-        if len(text.encode()) > LONGEST:
+        if len(text.encode()) > LONGEST_SENTENCE:
             raise fail("E573", f"sentence {number} has {len(text):,} letters: no vocabulary is trained on it", help="clean the text first")
         if text:
             yield text

@@ -72,8 +72,7 @@ def test_columns_find_their_cells(folder, text, options):
 
 def codes_of(program: Path, data: Path, reading=None):
     """The codes of a file's rows, as `gmlm fit` reads them."""
-    from gmlmdsl.cli._data_files import Reading
-    from gmlmdsl.cli._fit_data import program_and_data
+    from gmlmdsl.cli._data_files import Reading, program_and_data
     from gmlmdsl.data._values import encode
     from gmlmdsl.program import check_file
 

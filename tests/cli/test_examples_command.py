@@ -10,15 +10,15 @@ from cli_cases import ROOT, gmlm
 from cli_cases import folder as folder
 
 from gmlmdsl._diagnostics import GmlmError
-from gmlmdsl.cli import _examples
+from gmlmdsl.cli import _starter
 from gmlmdsl.program import check_file
 
-NAMES = list(_examples.examples())
+NAMES = list(_starter.examples())
 
 
 def refused(code: str, name: str, out: str | Path = "") -> str:
     with pytest.raises(GmlmError) as caught:
-        _examples.copy_example(name, Path(out))
+        _starter.copy_example(name, Path(out))
     assert caught.value.codes == (code,)
     return str(caught.value)
 
@@ -39,7 +39,7 @@ def test_the_programs_of_the_folder_are_the_examples():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_copy_is_whole_and_checks(name, tmp_path):
-    written = _examples.copy_example(name, tmp_path)
+    written = _starter.copy_example(name, tmp_path)
     assert written[0] == tmp_path / f"{Path(name).name}.gmlm"
     of_lab = ROOT / "examples" / "labs" / Path(name).name / written[0].name  # beside its laboratory
     source = of_lab if name in ("guided/brackets", "guided/testcases") else ROOT / "examples" / f"{name}.gmlm"
@@ -85,7 +85,7 @@ def test_a_folder_that_cannot_be_made_is_an_error(folder):
 
 
 def test_a_package_without_its_examples_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr(_examples, "shipped_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr(_starter, "shipped_folder", lambda name: tmp_path / name)
     assert "install the package anew" in refused("E120", "ising")
 
 

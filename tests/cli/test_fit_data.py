@@ -109,8 +109,7 @@ def test_a_family_sizes_its_model_and_weighs_its_rows(folder):
 
 
 def read(program, data, **options):
-    from gmlmdsl.cli._data_files import Reading
-    from gmlmdsl.cli._fit_data import program_and_data
+    from gmlmdsl.cli._data_files import Reading, program_and_data
     from gmlmdsl.program import check_file
 
     inputs = options.pop("inputs", {})

@@ -30,7 +30,7 @@ from gmlmdsl.cli._translation_show import run_pipeline
 from gmlmdsl.derive import Spread
 from gmlmdsl.train._batches import Batch
 from gmlmdsl.train._training import spread_rows
-from gmlmdsl.translation._translator_file import load_translator
+from gmlmdsl.translation._bundle import load_translator
 
 VOTES = """
 input n : int

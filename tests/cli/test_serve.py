@@ -163,7 +163,7 @@ def test_metrics_count_what_was_answered(translator: gm.Translator):
     family = [row for row in rows[at + 1 :] if row.startswith("gmlm_request_seconds")]
     assert family == rows[at + 1 : at + 1 + len(family)] and not any(row.startswith("gmlm_request_seconds") for row in rows[:at])
     counts = [float(row.rsplit(" ", 1)[1]) for row in family if "bucket" in row]
-    assert counts == sorted(counts) and len(counts) == len(_serve.SECONDS) + 1
+    assert counts == sorted(counts) and len(counts) == len(_serve.RESPONSE_SECONDS) + 1
 
 
 def test_bodies_that_do_not_come_or_are_no_text(translator: gm.Translator):

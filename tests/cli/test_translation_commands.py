@@ -18,7 +18,7 @@ from gmlmdsl.cli._translation_commands import app
 from gmlmdsl.cli._translation_show import EvaluateRequest, TranslateRequest, run_evaluate, run_translate
 from gmlmdsl.train._network_fit import NetworkFit
 from gmlmdsl.translation import Shortlist, _shortlist, evaluate, read_bundle, read_lines, score
-from gmlmdsl.translation._translator_file import load_translator, write_translator
+from gmlmdsl.translation._bundle import load_translator, write_translator
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 ROOT = Path(__file__).parents[2]
@@ -324,7 +324,7 @@ def test_a_server_is_for_its_own_computer_only(folder: Path, tmp_path: Path, mon
 
 
 def test_a_bundle_keeps_its_shortlist(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(_shortlist, "FREQUENT", 3)
+    monkeypatch.setattr(_shortlist, "FREQUENT_TOKENS", 3)
     made = Shortlist.learn(toy_pairs(60), toy_vocabulary(), 2)
     path = tmp_path / "a.bundle"
     path.write_bytes((folder / "translate.bundle").read_bytes())

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import gmlmdsl as gm
-from gmlmdsl.decode._attention import attention_dependency
+from gmlmdsl.decode._stutter import attention_dependency
 
 ROWS, HEADS, N, M = 5, 3, 6, 4
 

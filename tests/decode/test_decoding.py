@@ -318,10 +318,10 @@ def test_no_way_to_cut_rows_into_full_batches_costs_less(seed: int):
     width = {5: 8, 14: 16, 20: 24, 60: 64}
 
     def cost(parts: list[np.ndarray]) -> float:
-        return sum((_candidates.padded(len(p)) + _candidates.BESIDE) * (8 + width[int(p.max())]) for p in parts)
+        return sum((_candidates.padded(len(p)) + _candidates.BATCH_COST) * (8 + width[int(p.max())]) for p in parts)
 
     ways = [np.split(cells, [k + 1 for k in range(9) if bits >> k & 1]) for bits in range(1 << 9)]
-    full = [parts for parts in ways if all(len(p) in _candidates.SIZES for p in parts[1:])]
+    full = [parts for parts in ways if all(len(p) in _candidates.BATCH_SIZES for p in parts[1:])]
     found = _candidates.batches_of(np.full(10, 8), cells)
     assert cost([cells[rows] for rows, _, _ in found]) == min(map(cost, full))
 
@@ -336,6 +336,6 @@ def test_batches_cost_less_than_rows_one_by_one(seed: int):
     most = _candidates.MOST_ENTRIES
     assert all(_candidates.padded(len(rows)) * (1 << 20) * high <= most for rows, _, high in found)
     assert sum(_candidates.padded(len(rows)) != len(rows) for rows, _, _ in found) <= 1  # the first alone is filled up
-    cost = sum((_candidates.padded(len(rows)) + _candidates.BESIDE) * (wide + high) for rows, wide, high in found)
+    cost = sum((_candidates.padded(len(rows)) + _candidates.BATCH_COST) * (wide + high) for rows, wide, high in found)
     alone = [_candidates.batches_of(given[r : r + 1], cells[r : r + 1])[0] for r in range(90)]
-    assert cost < sum((1 + _candidates.BESIDE) * (wide + high) for _, wide, high in alone)
+    assert cost < sum((1 + _candidates.BATCH_COST) * (wide + high) for _, wide, high in alone)

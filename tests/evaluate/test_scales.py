@@ -10,7 +10,7 @@ import pytest
 from oracle import Oracle
 
 import gmlmdsl as gm
-from gmlmdsl.program import _scales, forms
+from gmlmdsl.program import _terms, forms
 
 pytestmark = [
     pytest.mark.usefixtures("float64", "standard_promotion"),
@@ -143,8 +143,8 @@ sampler s { update x by pairs }
 
 
 def test_a_new_domain_is_a_row_of_two_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `extend-the-compiler.md` says: a domain touches `_scales.py`, `_forms.py` and `keywords.toml`, and nothing else."""
-    monkeypatch.setitem(_scales.SCALES, "triple", _scales.Scale(-2, 2, 3))
+    """What `extend-the-compiler.md` says: a domain touches `_terms.py`, `_forms.py` and `keywords.toml`, and nothing else."""
+    monkeypatch.setitem(_terms.SCALES, "triple", _terms.Scale(-2, 2, 3))
     monkeypatch.setattr(forms, "TYPES", (*forms.TYPES, forms.Form("type", "triple", (), "-2, 0 or 2.")))
     model = gm.parse(TOY).model()
     states = np.array(list(itertools.product((-2, 0, 2), repeat=3)))

@@ -8,8 +8,8 @@ import pytest
 
 from gmlmdsl._diagnostics import Source
 from gmlmdsl.explain import Explanation, meanings_of, words_of_the_language
+from gmlmdsl.explain._document import broken_formula, wrapped
 from gmlmdsl.explain._keywords import explain_word
-from gmlmdsl.explain._lines import broken_formula, wrapped
 from gmlmdsl.graph import bind
 from gmlmdsl.program import check_source
 

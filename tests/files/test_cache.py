@@ -158,7 +158,7 @@ def test_what_was_used_least_goes_and_nothing_else_in_the_folder(entries: CacheE
 
 
 def test_the_bound_holds_while_entries_are_written(entries: CacheEntries, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "MOST_BYTES", 20 * len(CONTENT))
+    monkeypatch.setattr(module, "MOST_CACHE_BYTES", 20 * len(CONTENT))
     monkeypatch.setattr(module, "BETWEEN_LOOKS", 2 * len(CONTENT))
     for k in range(60):
         entries.put(str(k), CONTENT)

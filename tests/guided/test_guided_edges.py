@@ -165,16 +165,16 @@ def test_loops_are_cut_into_slices_so_that_an_interrupt_is_heard_and_draw_the_sa
         return [draws["posterior"]["x"].values.tolist(), draws["guided_stats"]["oracle_calls"].values.tolist()]
 
     whole = drawn()
-    monkeypatch.setattr(_loop, "SLICE", 3)
-    monkeypatch.setattr(_walk, "LONGEST", 2)
+    monkeypatch.setattr(_loop, "TURNS_PER_CALL", 3)
+    monkeypatch.setattr(_walk, "LONGEST_STROLL", 2)
     monkeypatch.setattr(_bounded_jit.PROGRAMS, "kept", OrderedDict())
     assert drawn() == whole
 
 
 def test_rejection_that_takes_no_string_of_any_row_is_given_up(monkeypatch: pytest.MonkeyPatch):
     """The oracle's likeliest symbols alone, 0 throughout, and a verifier that takes ones: some completion is good, and is never drawn."""
-    monkeypatch.setattr(_loop, "SLICE", 8)
-    monkeypatch.setattr(_loop, "MOST_FRUITLESS", 40 * _loop.FEW)
+    monkeypatch.setattr(_loop, "TURNS_PER_CALL", 8)
+    monkeypatch.setattr(_loop, "MOST_FRUITLESS", 40 * _loop.FEW_ROWS)
     text = BITS.format(require="require x[t] == 1 for t in range(n)", steps=50, nodes=40).replace("[0.5, 0.5]", "[0.6, 0.4]")
     model = gm.parse(text + "sampler lost for words = rejection(can, top_k = 1)\n", n=2).model("words")
     with pytest.warns(SamplingWarning, match=r"3 draws were given up after 40 turns .* `tries =`"):

@@ -28,7 +28,7 @@ model p {{ given src[i in s] : range(40)  var x[i in s] : range(40)  conditional
 
 @pytest.fixture(autouse=True)
 def no_matrix_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_reduced, "SMALL", 0)
+    monkeypatch.setattr(_reduced, "LEAST_REDUCED", 0)
 
 
 def network(model: str) -> Any:
@@ -101,7 +101,7 @@ def test_matrices_are_reduced_and_lookups_are_not() -> None:
 
 
 def test_small_matrices_stay_in_float32_beside_int8(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_reduced, "SMALL", 32 * 48)  # the width times the inner width: of a feed-forward layer, and of no attention
+    monkeypatch.setattr(_reduced, "LEAST_REDUCED", 32 * 48)  # the width times the inner width: of a feed-forward layer, and of no attention
     layer = reduced(network("m"), "int8").decoder.layers[0]
     assert isinstance(layer.ffn.inner, ReducedMatrix) and isinstance(layer.self_attention.query, jax.Array)
     assert isinstance(reduced(network("m"), "bfloat16").decoder.layers[0].self_attention.query, ReducedMatrix)

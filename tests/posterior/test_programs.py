@@ -13,7 +13,7 @@ from numpyro import handlers
 from numpyro.infer.util import initialize_model
 
 import gmlmdsl as gm
-from gmlmdsl.posterior._strides import STRIDE, in_strides
+from gmlmdsl.posterior._draws import STRIDE, in_strides
 from gmlmdsl.sample import groups_of
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")

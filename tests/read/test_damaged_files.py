@@ -172,7 +172,7 @@ def test_a_fit_that_lists_one_part_many_times_is_refused_at_once(tmp_path: Path)
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_headers_and_archives_that_lie(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(_array_files, "SURE_UNPACKED", 1 << 20)
+    monkeypatch.setattr(_array_files, "SURE_UNPACKED_ARRAYS", 1 << 20)
     path = tmp_path / DAMAGED[name][0]
     path.write_bytes(DAMAGED[name][1])
     with pytest.raises(gm.GmlmError) as caught:

@@ -18,7 +18,7 @@ from refusals import refused
 import gmlmdsl as gm
 from gmlmdsl.cli._program_arguments import read_weights
 from gmlmdsl.data import encode
-from gmlmdsl.read import _parquet
+from gmlmdsl.read import _table
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow, an optional package, is not installed")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -128,7 +128,7 @@ def test_what_is_refused(votes, tmp_path, monkeypatch):
     refused("E505", lambda: gm.read_table(tmp_path / "e.parquet"), "no rows of data")
     parquet.write_table(pyarrow.table({"a": ["1"], " a": ["2"]}), tmp_path / "n.parquet")
     refused("E525", lambda: gm.read_table(tmp_path / "n.parquet"), "two columns are called `a`")
-    monkeypatch.setattr(_parquet, "MOST_CELLS", 19)
+    monkeypatch.setattr(_table, "MOST_CELLS", 19)
     refused("E523", lambda: gm.read_table(path), "declares 4 rows of 5 columns")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -9,8 +9,8 @@ import pytest
 
 import gmlmdsl as gm
 from gmlmdsl.data._values import encode
-from gmlmdsl.files import _text_lines
-from gmlmdsl.read import _lines, _weights
+from gmlmdsl.files import _whole_files
+from gmlmdsl.read import _alignment, _lines
 
 VOTES = """\
 Class,handicapped-infants, water-project,crime
@@ -171,7 +171,7 @@ def test_what_is_unknown_has_a_neighbour_or_a_list(write, options, help):
 @pytest.mark.produces("E523")
 def test_sizes_are_checked_before_reading(write, monkeypatch):
     path, family = write(VOTES), write(FAMILY, "fam.a2m")
-    monkeypatch.setattr(_text_lines, "MOST_LINE", 40)
+    monkeypatch.setattr(_whole_files, "MOST_LINE", 40)
     assert "votes.csv, line 1 has more than 40 bytes" in refusal(gm.read_table, path).message
     monkeypatch.setattr(_lines, "MOST_TEXT", 50)
     monkeypatch.setattr(_lines, "decoded_line", lambda *_: pytest.fail("it was read"))
@@ -407,7 +407,7 @@ def test_weights_of_a_worked_example():
 @pytest.mark.parametrize(("n", "length", "block"), [(23, 10, 1 << 24), (23, 10, 50), (12, 600, 60), (1, 4, 50)])
 @pytest.mark.parametrize("identity", [0.3, 0.7, 0.8])
 def test_weights_agree_with_brute_force_in_blocks(rng, monkeypatch, n, length, block, identity):
-    monkeypatch.setattr(_weights, "MOST_AT_ONCE", block)
+    monkeypatch.setattr(_alignment, "PAIRS_AT_ONCE", block)
     first = rng.integers(0, 4, size=length)
     rows = np.where(rng.random((n, length)) < rng.uniform(0, 0.6, size=(n, 1)), rng.integers(0, 4, size=(n, length)), first)
     assert np.array_equal(gm.sequence_weights(rows, identity), brute_force(rows.tolist(), identity))

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 from refusals import refused
 
-from gmlmdsl.files import _text_lines
+from gmlmdsl.files import _whole_files
 from gmlmdsl.translation import Counts, Vocabulary, clean, read_lines, read_pairs
 from gmlmdsl.translation import _corpus as corpus
 
@@ -76,7 +76,7 @@ def test_files_that_cannot_be_read(tmp_path: Path):
 
 
 def test_a_line_above_the_limit_is_refused_before_it_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(_text_lines, "MOST_LINE", 1000)
+    monkeypatch.setattr(_whole_files, "MOST_LINE", 1000)
     long = write(tmp_path / "long.gz", gzip.compress(b"a\n" + b"b" * 10_000_000))
     refused("E523", lambda: read_lines(long), "line 2", "1,000 bytes")
     assert read_lines(write(tmp_path / "fits", "x" * 999 + "\n")) == ["x" * 999]
@@ -140,7 +140,7 @@ def test_the_ratio_is_of_pieces_and_of_long_sentences(longer: int, shorter: int,
 def test_pieces_of_many_pairs_are_found_in_parts(words: Vocabulary, monkeypatch: pytest.MonkeyPatch):
     pairs = [(f"a {x}", y) for x in LETTERS.split() for y in LETTERS.split()] * 2 + [("", "")]
     whole = clean(pairs, words, (9, 9))
-    monkeypatch.setattr(corpus, "AT_ONCE", 7)
+    monkeypatch.setattr(corpus, "PAIRS_AT_ONCE", 7)
     assert clean(pairs, words, (9, 9)) == whole
     assert whole[1] == Counts(pairs=99, empty=1, duplicate=49)
 

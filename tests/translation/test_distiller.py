@@ -13,10 +13,10 @@ from translation_cases import PROGRAM
 
 from gmlmdsl.program import check_file
 from gmlmdsl.report._translation_report import _chosen
-from gmlmdsl.translation import Pipeline, PipelineOptions, _distiller, read_pairs
-from gmlmdsl.translation._beams import by_beams
-from gmlmdsl.translation._distiller import choose_distiller
+from gmlmdsl.translation import Pipeline, PipelineOptions, _pipeline_choices, read_pairs
 from gmlmdsl.translation._metrics import corpus_bleu
+from gmlmdsl.translation._pipeline_choices import choose_distiller
+from gmlmdsl.translation._programs import by_beams
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -82,8 +82,8 @@ def test_what_distils_is_quick_enough(trained, tmp_path: Path, monkeypatch: pyte
     greedy = "sampler greedy for teacher = autoregressive(end = 1)\n"
     pipeline = with_samplers(trained, tmp_path, greedy + beam("wide", 4) + beam("longer", 4, 2.0), [])
     pipeline.o = replace(pipeline.o, minutes=minutes)
-    monkeypatch.setattr(_distiller, "seconds_of", lambda teacher, sampler, lines: seconds[sampler])
-    monkeypatch.setattr(_distiller, "scored", lambda p, network, names, stage: {name: bleu[name] for name in names})
+    monkeypatch.setattr(_pipeline_choices, "seconds_of", lambda teacher, sampler, lines: seconds[sampler])
+    monkeypatch.setattr(_pipeline_choices, "scored", lambda p, network, names, stage: {name: bleu[name] for name in names})
     choose_distiller(pipeline)
     assert pipeline.distiller == chosen
 
@@ -101,8 +101,17 @@ def test_a_language_without_spaces_is_compared_by_its_own_tokens():
         return SimpleNamespace(o=SimpleNamespace(direction=direction, seed=0), stages=stages, pairs=lambda _: [("", "我喜欢狗。他走了")], translator=lambda _: translator)  # fmt: skip
 
     chinese, german = of("en-zh"), of("en-de")
-    assert _distiller.scored(chinese, "teacher", ["beam"], "")["beam"] > 30 > _distiller.scored(german, "teacher", ["beam"], "")["beam"]
-    assert [_distiller.measure_of(of(d)) for d in ("en-zh", "en-ja", "en-de", "")] == ["BLEU zh", "BLEU char", "BLEU 13a", "BLEU 13a"]
+    assert (
+        _pipeline_choices.scored(chinese, "teacher", ["beam"], "")["beam"]
+        > 30
+        > _pipeline_choices.scored(german, "teacher", ["beam"], "")["beam"]
+    )
+    assert [_pipeline_choices.measure_of(of(d)) for d in ("en-zh", "en-ja", "en-de", "")] == [
+        "BLEU zh",
+        "BLEU char",
+        "BLEU 13a",
+        "BLEU 13a",
+    ]
     shown = []
     report = SimpleNamespace(table=lambda headers, rows, *_, **more: shown.append((headers, rows)))
     _chosen(report, {"choose-student": {"BLEU zh": {"refine": 20.5}, "sampler": "refine"}})  # type: ignore[arg-type]

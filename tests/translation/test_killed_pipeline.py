@@ -9,7 +9,7 @@ import pytest
 from refusals import refused
 from test_pipeline import RECIPE, options_in
 
-from gmlmdsl.train._training_log import TrainingBar
+from gmlmdsl.train._training import TrainingBar
 from gmlmdsl.translation import Pipeline, _kept_stages, _pipeline_stages
 from gmlmdsl.translation._kept_stages import Done
 from gmlmdsl.translation._train_pairs import Recipe

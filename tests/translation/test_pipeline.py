@@ -21,28 +21,27 @@ from gmlmdsl.files import alone
 from gmlmdsl.program import check_file
 from gmlmdsl.report import translation_report
 from gmlmdsl.train._checkpoints import Checkpoints
-from gmlmdsl.train._training_log import TrainingBar
+from gmlmdsl.train._training import TrainingBar
 from gmlmdsl.translation import (
     Pipeline,
     PipelineOptions,
     Texts,
     TrainJob,
     _distill,
-    _distiller,
+    _pipeline_choices,
     _pipeline_stages,
     _results,
-    _split,
     evaluate,
     read_lines,
     read_pairs,
     train_translator,
 )
+from gmlmdsl.translation._bundle import load_translator
+from gmlmdsl.translation._corpus import Texts as OnlyTexts
 from gmlmdsl.translation._distill import Distilled, distill, loops
 from gmlmdsl.translation._kept_stages import Stages
-from gmlmdsl.translation._texts import Texts as OnlyTexts
 from gmlmdsl.translation._train_pairs import Recipe
 from gmlmdsl.translation._translator import Translation
-from gmlmdsl.translation._translator_file import load_translator
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 RECIPE = Recipe(steps=30, batch_size=16, optimizer="adam", learning_rate=0.02, save_every=10)
@@ -185,12 +184,12 @@ def test_the_folder_of_a_run_on_other_text_is_refused(whole, tmp_path: Path):
 def test_minutes_are_split(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     options = replace(copied(whole, tmp_path), minutes=10.0)
     rates = {"teacher": 0.5, "translate": 2.0}
-    monkeypatch.setattr(_split, "seconds_per_batch", lambda model, *rest: rates[model.name])
+    monkeypatch.setattr(_pipeline_choices, "seconds_per_batch", lambda model, *rest: rates[model.name])
     for rate in (1.0, 9.0):  # what a second call would measure changes nothing
         pipeline = Pipeline(options)
         for stage in (pipeline.texts, pipeline.vocabulary, pipeline.clean):
             stage()
-        _split.split(pipeline)
+        _pipeline_choices.split(pipeline)
         # 22 of 60 minutes each, of which ten have 220 s
         assert (pipeline.o.teacher, pipeline.o.student) == (replace(RECIPE, steps=440), replace(RECIPE, steps=110))
         rates = {"teacher": rate, "translate": rate}
@@ -202,10 +201,12 @@ def test_a_trial_leaves_out_what_is_compiled(whole, tmp_path: Path):
     for stage in (pipeline.texts, pipeline.vocabulary, pipeline.clean):
         stage()
     started = time.perf_counter()
-    found = _split.seconds_per_batch(pipeline.models["teacher"], "forced", pipeline.pieces, pipeline.pairs("clean/train"), RECIPE)
-    assert 0 < found < (time.perf_counter() - started) / (2 * _split.TRIED)
+    found = _pipeline_choices.seconds_per_batch(
+        pipeline.models["teacher"], "forced", pipeline.pieces, pipeline.pairs("clean/train"), RECIPE
+    )
+    assert 0 < found < (time.perf_counter() - started) / (2 * _pipeline_choices.TRIAL_BATCHES)
     pipeline.train("teacher", "teacher", "clean", RECIPE)
-    assert _distiller.seconds_of(pipeline.translator("teacher"), "beam", ["one two"] * 100) > 0
+    assert _pipeline_choices.seconds_of(pipeline.translator("teacher"), "beam", ["one two"] * 100) > 0
 
 
 @pytest.mark.slow
@@ -251,7 +252,7 @@ def test_a_killed_distillation_keeps_what_is_done(whole, tmp_path: Path, monkeyp
     folder = whole[0]
     teacher = load_translator(folder / "run" / "teacher.bundle")
     sources = ["one two", "", "dog", "cat runs", "red"]
-    monkeypatch.setattr(_distill, "CHUNK", 2)
+    monkeypatch.setattr(_distill, "CHUNK_LINES", 2)
 
     def stops(done: int, total: int) -> None:
         if done == 4:
@@ -406,7 +407,7 @@ def test_bundles_take_the_samplers_that_were_chosen(whole, tmp_path: Path, monke
     monkeypatch.setattr(_results, "content_of", lambda p, names: {})
     scored = {"refine": 5.0, "quick": 6.0}
     monkeypatch.setattr(
-        _distiller, "scored", lambda p, network, names, stage: {n: scored[n] for n in names} if network == "student" else {}
+        _pipeline_choices, "scored", lambda p, network, names, stage: {n: scored[n] for n in names} if network == "student" else {}
     )
     _results.results(pipeline, ["teacher", "student"], None)
     samplers = [load_translator(options.folder / f"{name}.bundle").sampler for name in ("teacher", "student")]

@@ -85,7 +85,7 @@ def test_draws_follow_from_their_step_however_many_are_made(sampler: str, monkey
     assert np.array_equal(drawn(3, warmup=2, thin=3), every[:, [4, 7, 10]])  # the last step of each draw
     alike = model.sample(params, sampler, draws=11, given={"src": SOURCES[[0, 0]]}, missing=-1, seed=7)["posterior"]["x"].values
     assert np.array_equal(alike[:, :, 0], alike[:, :, 1]) == (sampler == "beam")  # draws follow from the number of the row, too
-    monkeypatch.setattr(_decoding, "MOST_DRAWS", 4)
+    monkeypatch.setattr(_decoding, "DRAWS_PER_CALL", 4)
     assert np.array_equal(drawn(11), every)
     assert sampler != "drawn" or len(np.unique(every.reshape(22, -1), axis=0)) > 4
 

@@ -25,7 +25,7 @@ LINES = [s for s, _ in toy_pairs(6)]
 
 @pytest.fixture(autouse=True)
 def few_frequent(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(_shortlist, "FREQUENT", 3)
+    monkeypatch.setattr(_shortlist, "FREQUENT_TOKENS", 3)
 
 
 def learnt(n: int = 2) -> Shortlist:
@@ -37,7 +37,7 @@ def test_model_1_is_fitted_as_it_is_defined():
     source, target, p = _shortlist._lexicon(rows, 7)
     found = dict(zip(zip(source.tolist(), target.tolist(), strict=True), p, strict=True))
     law = {(s, t): 1.0 for ss, ts in rows for s, t in product([*ss, 7], ts)}
-    for _ in range(_shortlist.ROUNDS):
+    for _ in range(_shortlist.ALIGNMENT_ROUNDS):
         counts = dict.fromkeys(law, 0.0)
         for ss, ts in rows:
             for t in ts:

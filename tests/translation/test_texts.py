@@ -13,8 +13,8 @@ from translation_cases import toy_pairs, write_texts
 import gmlmdsl as gm
 from gmlmdsl.program import check_file
 from gmlmdsl.translation import Pipeline, Texts, TrainJob, _job, train_translator
-from gmlmdsl.translation._texts import Texts as OnlyTexts
-from gmlmdsl.translation._texts import without_overlap
+from gmlmdsl.translation._corpus import Texts as OnlyTexts
+from gmlmdsl.translation._corpus import without_overlap
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 

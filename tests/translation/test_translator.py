@@ -14,10 +14,9 @@ from translation_cases import PROGRAM, toy_vocabulary
 
 import gmlmdsl as gm
 from gmlmdsl.translation import TranslationOptions, Translator
+from gmlmdsl.translation._bundle import load_translator, write_translator
 from gmlmdsl.translation._programs import digest_of, roles_of, sides, vocabulary_inputs
-from gmlmdsl.translation._segments import segments, sentences_in
-from gmlmdsl.translation._translator import Segments, Translation, joined
-from gmlmdsl.translation._translator_file import load_translator, write_translator
+from gmlmdsl.translation._translator import Segments, Translation, joined, segments, sentences_in
 
 MORE = (
     PROGRAM

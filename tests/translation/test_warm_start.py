@@ -13,9 +13,8 @@ from translation_cases import PROGRAM, toy_pairs, toy_vocabulary
 import gmlmdsl as gm
 from gmlmdsl.networks import with_weights_of
 from gmlmdsl.train._network_fit import NetworkFit
-from gmlmdsl.translation._train_pairs import Recipe, train_pairs
-from gmlmdsl.translation._translator_file import write_translator
-from gmlmdsl.translation._warm_start import Start, start_in_words, started
+from gmlmdsl.translation._bundle import write_translator
+from gmlmdsl.translation._train_pairs import Recipe, Start, start_in_words, started, train_pairs
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 

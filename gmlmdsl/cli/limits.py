@@ -1,0 +1,31 @@
+"""The limits and the times of the command line."""
+
+from __future__ import annotations
+
+# Options and output.
+MOST_SEED = (1 << 64) - 1  # as in `data/_keys.py`, which loads JAX
+PIPED_WIDTH, TEXT_WIDTH = 120, 100  # columns of tables in a pipe, and of text on any screen
+# Rounds of fixes of a file. Fixing a statement may reveal further faults inside it.
+MOST_ROUNDS = 20
+MOST_COUNTED_COLUMNS = 20  # columns whose missing cells are counted on the screen
+STARTER_ROWS = 200  # rows of the data of a new project
+
+# Interrupts.
+AGAIN_SECONDS = 1.0  # seconds until a swallowed interrupt is raised again
+MOST_AGAIN = 5  # times that it is raised again
+SOON_SECONDS = 0.05  # seconds until the next check whether an import has ended
+
+# Memory and processes.
+HEAP_AHEAD = 1 << 26  # bytes by which the heap grows beyond each request
+GRACE = 3.0  # seconds in which processes may end by themselves after one has failed
+HEARTBEAT = 30  # seconds after which JAX takes a silent process for ended
+POLL = 0.05  # seconds between two looks at the processes
+LEAST_THREADS = 4  # threads of XLA; with fewer, collective operations may wait for each other
+
+# Translation.
+MOST_CONNECTIONS = 512  # More connections at once are refused by a 503 of the HTTP server.
+# Upper ends of the intervals of response times, in seconds.
+RESPONSE_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+COVERED_PAIRS = 2000  # pairs of which the share on shortlists is computed
+# Rows of up to 32 subword tokens are padded to a multiple of this number, longer ones more.
+WIDTH_STEP = 8

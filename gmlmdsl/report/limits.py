@@ -1,0 +1,58 @@
+"""The limits and the sizes of pictures and reports."""
+
+from __future__ import annotations
+
+# Arguments.
+MOST_COUNT = 10**9  # largest count of an argument, which is above the limits of all pictures
+MOST_PIXELS = 1e8  # number of pixels of a grid of images
+MAX_SVG = 3_000_000  # bytes of a picture as SVG; a larger one becomes an image
+
+# Sizes.
+FIGURE_WIDTH = 5.2  # inches; at this width, the text of a figure has its normal size on a phone
+CSS_PIXELS_PER_INCH = 108  # pixels of a page for each inch of a figure
+# Width of a figure on a phone in CSS pixels. A wider figure scrolls there, and its text has the
+# same size as in other figures.
+PHONE = 358
+IMAGE_GAP = 1  # pixels between two images of a grid
+WIDEST_LINE = 5.0  # points; the width of the line of the strongest coupling
+SPREAD = 250.0  # approximate extent, in points, of the nodes of a picture with names beside them
+PALE = 0.22  # opacity of lines that do not differ significantly from 0
+
+# Names in pictures.
+MOST_LETTERS = 30  # number of letters of a name beside a picture
+MOST_CELL_NAMES = 40  # number of cells whose names are written; of more cells, at intervals
+MOST_CONTACT_NAMES = 40  # number of sites whose names a map of contacts shows
+MOST_NODE_NAMES = 60  # number of nodes with names; up to it, nodes without a line are shown too
+# Number of nodes on a circle with horizontal names. With more nodes, names follow the radii.
+MOST_UPRIGHT = 24
+# Number of letters of a line of a name. Names beside a circle then stay inside the picture.
+LINE_LETTERS = 22
+
+# What pictures show.
+MOST_STATISTICS = 12  # number of statistics of a predictive check
+MOST_Z = 8.0  # larger z-values are drawn at the edge, with their number
+NEAR = 8.0  # angstrom, between C-beta atoms, as in the assessments of contact prediction
+# Number of stretches of a long trace, each drawn as its smallest and largest value.
+TRACE_STRETCHES = 300
+MAX_R_HAT = 1.01  # as in the limits of the package `sample`, which loads JAX
+MIN_ESS_PER_CHAIN = 100  # as in the limits of the package `sample`, which loads JAX
+
+# What reports show.
+DIGITS = 4  # significant digits of the median of a column
+LONG_TEXT = 40  # number of letters of a table cell above which it may break into lines
+MOST_ESTIMATES = 500  # number of rows of the table of estimates
+MOST_IN_FOREST = 40  # number of estimates that are drawn with their intervals
+MOST_MISSING_CELLS = 40  # number of cells in the table of missing cells
+MOST_NODES = 40  # number of nodes of a network
+MOST_MAPPED = 300  # number of cells of a map of couplings
+MOST_PAIRS = 20  # number of rows of a table of couplings
+MOST_STABLE = 30  # number of couplings in a picture of stability
+MOST_STRINGS = 25  # number of most frequent strings of a guided sampler
+MOST_CATEGORIES = 30  # number of categories whose frequencies are drawn
+MOST_DIAGNOSED = 30  # number of rows of the table of diagnostics
+
+# Work.
+# Predictive checks are part of a report if a model has at most so many configurations, and if
+# rows times cells squared are at most so many.
+MOST_CHECKED_STATES, MOST_CHECKED_PAIRS = 2**14, 1 << 20
+DRAWS_AT_ONCE = 1 << 22  # number of values of draws that are read at once
