@@ -461,7 +461,7 @@ class JointModel(Model):
     def _searched(
         self, params: Params, clamp: Clamp | None, given: Given | None, method: MaxProduct | SimulatedAnnealing, seed: int
     ) -> tuple[np.ndarray, float, str, bool]:
-        """Return codes (cells, 1), the unnormalised log p, the kind, and whether it is proven."""
+        """Return the codes (cells, 1), the unnormalised log p, the kind, and whether it is proven."""
         lowered = bound_once(self.lowered, given, "a search")
         summed = isinstance(method, MaxProduct) and lowered is self.lowered
         graph, n = self._maximised.graph if summed else lowered.graph, self.graph.n_cells
@@ -941,7 +941,7 @@ class JointModel(Model):
                 and choice. n and candidates are then those of the block, c is 1, and k is the
                 number of free directions. A coupling is present if all blocks that see it have
                 chosen it ("and") or if some have ("or"). For single cells these fits are the
-                neighbourhoods of Meinshausen and Buhlmann, or with "elasso" those of IsingFit.
+                neighbourhoods of Meinshausen and Buhlmann. With "elasso" they are those of IsingFit.
             on: the names of the penalised parameters. If None, these are the real parameters in
                 factors of two or more cells.
             folds: the number of folds of "cv".
