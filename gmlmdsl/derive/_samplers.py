@@ -281,7 +281,8 @@ def _listed(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
     if len(alike) > MOST_BLOCK_SHAPES:
         message = f"the {len(blocks)} blocks of `{planned.update.span.text}` are eliminated in {len(alike)} different ways"
         help = "a sweep takes such blocks, all of one colour at once: `update x[r] for r in ..`"
-        raise fail("E601", f"{message}, each of them compiled: the limit is {MOST_BLOCK_SHAPES}", planned.update.span, help=help)
+        message += f", each of them compiled: the limit is {MOST_BLOCK_SHAPES}"
+        raise fail("E601", message, planned.update.span, help=help)
     kind, place, kinds = np.full(len(blocks), -1), np.full(len(blocks), -1), []
     for k, members in enumerate(alike.values()):
         kind[members], place[members] = k, np.arange(len(members))

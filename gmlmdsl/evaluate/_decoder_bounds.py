@@ -24,6 +24,7 @@ from ..graph import Lowered, refinement
 from ..masks import VisitMask, visits_of
 from ..plan import verify_held
 from ..program import ir, reasons_against
+from ._network_queries import device_given
 from .limits import MOST_LOGITS, ROWS_PER_CALL, WORTH_ENUMERATING
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class DenoisedRows:
     def each(self, passes: int = 1) -> Iterator[tuple[OfNetwork | OfOracle, jax.Array, Array]]:
         """Yield the denoiser's factory, the codes and the numbers of the rows, piece by piece.
 
-        The last row is repeated to fill the last piece.
+        The last row is repeated to fill the last piece, with its number.
         """
         size = max(1, MOST_LOGITS // (len(self.codes) * int(self.lowered.graph.sizes.max()) * passes))
         if self.oracle is not None:
@@ -139,15 +140,13 @@ class DenoisedRows:
         for start in range(0, self.count, size):
             some = np.minimum(np.arange(start, start + size), self.count - 1)
             codes = on_device(self.codes[:, some], np.int32)
-            yield self._maker(some), codes, some[: self.count - start]
+            yield self._maker(some), codes, some
 
     def _maker(self, some: Array) -> OfNetwork | OfOracle:
         if self.oracle is not None:
             return OfOracle(self.oracle)
         part = self.rows.take(some)
-        given = tuple(on_device(np.maximum(g, 0) if g.dtype.kind != "f" else g) for g in part.given)
-        lengths = tuple(on_device(present_lengths(g)) for g in part.given)
-        return OfNetwork(given, lengths, on_device(present_lengths(part.codes[: len(self.codes)].T)[:, None]))
+        return OfNetwork(*device_given(part), on_device(present_lengths(part.codes[: len(self.codes)].T)[:, None]))
 
     def joined(self, pieces: Sequence[AnyArray]) -> Array:
         """Concatenate the answers of pieces, whose first axis is rows."""
@@ -207,8 +206,7 @@ def log_prob_bound(
         return LogProbBound(values, np.zeros(values.shape), True)
     key, found, errors = random_key(seed), [], []
     for make, codes, numbers in rows.each():
-        padded = np.concatenate([numbers, np.repeat(numbers[-1:], codes.shape[1] - len(numbers))])
-        own = fold(jnp.broadcast_to(key, padded.shape), on_device(padded, np.uint32))
+        own = fold(jnp.broadcast_to(key, numbers.shape), on_device(numbers, np.uint32))
         each = np.asarray(_drawn(make, law, params, codes, own, draws), np.float64)
         found.append(-each.mean(axis=0))
         errors.append(_stratified_error(each))
@@ -282,9 +280,8 @@ def predict(
     hidden = verified_hidden(hidden, rows)
     q, out = int(max(lowered.graph.sizes[rows.cells])), []
     for make, codes, numbers in rows.each():
-        padded = np.concatenate([numbers, np.repeat(numbers[-1:], codes.shape[1] - len(numbers))])
         held = np.zeros(codes.shape, bool)
-        held[rows.cells] = hidden[:, padded]
+        held[rows.cells] = hidden[:, numbers]
         out.append(np.asarray(_predicted(make, params, codes, on_device(held)))[:, rows.cells, :q])
     found = rows.joined(out) if out else np.zeros((0, len(rows.cells), q))
     return found

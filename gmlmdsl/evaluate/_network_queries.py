@@ -114,7 +114,7 @@ def loss(
         if key is None:
             out.append(_listed(lowered, params, part, mask))
         else:
-            out.append(_drawn(found, params, on_device(part.codes), *_device(part), key, on_device(some, np.uint32)))
+            out.append(_drawn(found, params, on_device(part.codes), *device_given(part), key, on_device(some, np.uint32)))
     losses = _joined(out, rows.n_rows)
     mean = (losses * w).sum() / w.sum()
     return mean if is_traced(mean) else on_device(mean, losses.dtype)
@@ -162,7 +162,8 @@ def _joined(pieces: Sequence[jax.Array], rows: int) -> Any:
     return np.concatenate([np.asarray(p) for p in pieces])[:rows]
 
 
-def _device(rows: NetworkRows) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
+def device_given(rows: NetworkRows) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
+    """Return the given data of rows on the device, and the number of their present entries."""
     given = tuple(on_device(np.maximum(g, 0) if g.dtype.kind != "f" else g) for g in rows.given)
     return given, tuple(on_device(present_lengths(g)) for g in rows.given)
 
@@ -193,7 +194,7 @@ def _listed(lowered: Lowered, params: Networks, rows: NetworkRows, mask: ir.Mask
     lengths = on_device(present_lengths(rows.codes[:n].T)[:, None])
     if isinstance(lowered_mask, VisitMask) and lowered_mask.has_one_path:
         law = derive.visit_law(lowered, lowered_mask)
-        return -_along_path(law, params, *_device(rows), lengths, on_device(rows.codes[:n]))
+        return -_along_path(law, params, *device_given(rows), lengths, on_device(rows.codes[:n]))
     if lowered_mask.support_size > BUDGET.support:
         message = f"mask `{mask.name}` has {lowered_mask.support_size:.3g} distinct blocks, more than the limit of {BUDGET.support}"
         raise fail("E602", message, mask.span, help=help)
@@ -209,7 +210,7 @@ def _listed(lowered: Lowered, params: Networks, rows: NetworkRows, mask: ir.Mask
     held = np.zeros((len(blocks), lowered.graph.n_cells + 1), bool)
     held[np.arange(len(blocks))[:, None], blocks] = True
     codes, hidden, weights = (on_device(a) for a in (rows.codes[:n], held[:, :n], probabilities))
-    given, given_lengths = _device(rows)
+    given, given_lengths = device_given(rows)
     return _fixed(params, given, given_lengths, lengths, codes, hidden, weights)
 
 
@@ -225,7 +226,7 @@ def _bound(lowered: Lowered, params: Networks, rows: NetworkRows, mask: VisitMas
     temperature = float(refinement(mask.call, lowered.bound)["temperature"])  # type: ignore[arg-type]
     hidden, scored, weights = mask.scored_blocks()
     codes, held, weigh, counts = (on_device(a) for a in (rows.codes[:n], hidden[:, :n], weights, scored[:, :n]))
-    given, given_lengths = _device(rows)
+    given, given_lengths = device_given(rows)
     return _fixed(params, given, given_lengths, lengths, codes, held, weigh, counts, temperature)
 
 
@@ -295,7 +296,7 @@ def log_prob(lowered: Lowered, params: Networks, x: Rows, missing: Missing | Non
         # Padding dominates the cost of short rows, so that the width is cut to that of the longest
         # row.
         width = min(standard_widths(int(own.max(initial=1)))[-1], n)
-        out.append(_log_prob(params, *_device(part), on_device(own[:, None]), on_device(part.codes[:width])))
+        out.append(_log_prob(params, *device_given(part), on_device(own[:, None]), on_device(part.codes[:width])))
     return answer(_joined(out, rows.n_rows) if out else np.zeros(0, derive.float_type()), rows.shape)
 
 
@@ -325,7 +326,7 @@ def next_symbol(lowered: Lowered, params: Networks, prefix: ArrayLike, given: Gi
     for some in _pieces(lowered, count, params) if count else ():
         part = rows.take(some)
         lengths = on_device(np.full((part.n_rows, 1), n, np.int32))
-        out.append(_next(params, *_device(part), lengths, on_device(part.codes[:n]), on_device(cell, np.int32)))
+        out.append(_next(params, *device_given(part), lengths, on_device(part.codes[:n]), on_device(cell, np.int32)))
     return np.asarray(_joined(out, count) if out else np.zeros((0, q), derive.float_type())).reshape(*lead, q)
 
 
@@ -365,7 +366,7 @@ def features(lowered: Lowered, params: Networks, prefixes: np.ndarray, given: Gi
     out = []
     for some in _pieces(lowered, count, params):
         part = rows.take(some)
-        out.append(_features(params, *_device(part), on_device(part.codes.T)))
+        out.append(_features(params, *device_given(part), on_device(part.codes.T)))
     return _joined(out, count)
 
 
@@ -450,7 +451,7 @@ def log_conditional(lowered: Lowered, params: Networks, x: Rows, K: Sequence[int
     for some in _pieces(lowered, rows.n_rows, params):
         part = rows.take(some)
         lengths = np.full((part.n_rows, 1), host.n_random, np.int32)
-        found.append(_own_tables(params, *_device(part), *(on_device(a) for a in (lengths, part.codes[: host.n_random], held))))
+        found.append(_own_tables(params, *device_given(part), *(on_device(a) for a in (lengths, part.codes[: host.n_random], held))))
     tables = _joined(found, rows.n_rows)[:, cells]
     out = tables[:, 0]
     for m in range(1, len(cells)):
@@ -506,10 +507,11 @@ def attention(
         if ((ends < shown) | (ends > n)).any():
             raise fail("E507", f"lengths of rows lie between the place of their last value and {n}, got {ends.min()} to {ends.max()}")
     seen = np.where((seen < 0) & (np.arange(n) < ends[:, None]), int(lowered.graph.sizes.max()), seen)
-    arguments = (params, *_device(rows), on_device(seen), on_device(ends))
+    arguments = (params, *device_given(rows), on_device(seen), on_device(ends))
     entries = sum(float(np.prod(a.shape)) for a in jax.tree.leaves(eqx.filter_eval_shape(_attention, *arguments)))
     if entries > MOST_ATTENTION_WEIGHTS:
-        message = f"the attention of {rows.n_rows:,} rows has {entries:.3g} weights, more than the limit of {MOST_ATTENTION_WEIGHTS:.3g}"
+        message = f"the attention of {rows.n_rows:,} rows has {entries:.3g} weights"
+        message += f", more than the limit of {MOST_ATTENTION_WEIGHTS:.3g}"
         raise fail("E601", message, help="take fewer rows at a time")
     found = _attention(*arguments)
     kinds = {"self": found.self_weights, "cross": found.cross_weights, "positional": found.positional_weights}
@@ -596,7 +598,7 @@ def _over_states(
     wide = {k: jax.tree.map(_as_double, v) for k, v in params.items()}
     rows = NetworkRows(np.zeros((lowered.graph.n_cells, 1), np.int32), arrays, ())
     n = lowered.graph.n_random
-    return wide, _graph(wide, *_device(rows), on_device(np.full((1, states), n), np.int32), n)
+    return wide, _graph(wide, *device_given(rows), on_device(np.full((1, states), n), np.int32), n)
 
 
 def _as_double(leaf: PyTree) -> PyTree:

@@ -337,8 +337,7 @@ class _Filling:
     def placed(self, group: _Contexts) -> ContextTables:
         """Return the entries of factors with a context."""
         radix = self.sizes[group.cells]
-        after = np.concatenate([radix[:, 1:], np.ones((len(radix), 1), radix.dtype)], axis=1).astype(np.int64)
-        strides = np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
+        strides = place_values(radix)
         (blocks, values, _), contexts, width, of = self.codes.shape, len(group.cells), group.width, None
         block = np.concatenate([u.block[at] for u, (at, _) in zip(self.found, group.uses, strict=True)])
         number = np.concatenate([c for _, c in group.uses])
@@ -422,10 +421,15 @@ def block_arrays(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorG
     The radix is the number of values of each member. Each array has shape (blocks, ..).
     """
     radix = np.append(graph.sizes, 1)[blocks].astype(np.int64)
-    after = np.concatenate([radix[:, 1:], np.ones((len(blocks), 1), np.int64)], axis=1)
-    strides = np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
     incidences = [*graph.incidences, *(g.incidence(graph.n_cells) for g in extra)]
-    return [blocks, radix, strides, *(_touching(starts, found, blocks) for starts, found in incidences)]
+    return [blocks, radix, place_values(radix), *(_touching(starts, found, blocks) for starts, found in incidences)]
+
+
+def place_values(radix: np.ndarray) -> np.ndarray:
+    """Return the place value of each digit of mixed-radix numbers, shape (numbers, digits)."""
+    after = np.ones(radix.shape, np.int64)
+    after[:, :-1] = radix[:, 1:]
+    return np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
 
 
 def _touching(starts: np.ndarray, found: np.ndarray, blocks: np.ndarray) -> np.ndarray:

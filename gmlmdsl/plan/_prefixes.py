@@ -15,7 +15,9 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, joint_count
+from ._block_tables import place_values
 from ._elimination import Elimination, plan_elimination
+from ._stages import side_by_side
 from .limits import BUDGET, Budget
 
 Array = np.ndarray
@@ -192,13 +194,8 @@ def _touching(at: Array, n: int) -> Array:
 
 def _padded(graph: FactorGraph, parts: list[_Step], touch: list[Array]) -> PrefixPlan:
     rows = [np.concatenate([p.known, [p.symbol], p.hidden, p.entering]).astype(int) for p in parts]
-    width = max(map(len, rows))
-    members = np.full((len(parts), width), graph.n_cells)
-    for k, row in enumerate(rows):
-        members[k, : len(row)] = row
+    members = side_by_side(rows, graph.n_cells)
     radix = np.append(graph.sizes, 1)[members].astype(np.int64)
-    after = np.concatenate([radix[:, 1:], np.ones((len(parts), 1), np.int64)], axis=1)
-    strides = np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
     q = int(graph.sizes[parts[0].symbol])
     known = int(max(max(_count(graph, p.known), _count(graph, p.known_after)) for p in parts))
     hidden = int(max(max(_count(graph, p.hidden), _count(graph, p.hidden_after)) for p in parts))
@@ -211,7 +208,7 @@ def _padded(graph: FactorGraph, parts: list[_Step], touch: list[Array]) -> Prefi
         source, sink = _index(p.hidden, codes, graph), _index(p.hidden_after, codes, graph)
         places[t, : len(start)] = ((start * q + symbol) * hidden + source) * hidden + sink
         follow[t, start, symbol] = goal
-    return PrefixPlan(members, radix, strides, tuple(touch), places, follow, known, hidden, q)
+    return PrefixPlan(members, radix, place_values(radix), tuple(touch), places, follow, known, hidden, q)
 
 
 def _codes(cells: Array, sizes: Array) -> dict[int, Array]:
