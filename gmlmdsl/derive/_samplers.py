@@ -43,14 +43,13 @@ from ._contraction import contraction
 from ._elimination_kernels import EliminationKernel, ListedEliminationKernel
 from ._energy import Params
 from ._kernel import AbstractKernel
-from ._kernels import CycleKernel, KernelStage, MixtureKernel, ParallelKernel, RandomKernel, RepeatKernel, SweepKernel
+from ._kernels import CycleKernel, KernelStage, MixtureKernel, ParallelKernel, RandomKernel, RepeatKernel, SweepKernel, TemperKernel
 from ._mask_law import mask_law
 from ._network_kernels import network_update
 from ._oracle import start_kernel
 from ._packed_sweep import packed_sweep
 from ._refinement import refinement_kernel
 from ._tabled_sweep import Colours, TabledSweepKernel, tabled_sweep
-from ._temper import TemperKernel
 from .limits import MOST_BLOCK_SHAPES
 
 if TYPE_CHECKING:

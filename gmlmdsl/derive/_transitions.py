@@ -33,11 +33,11 @@ from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays, on_device
 from ._bounded_jit import bounded_jit
 from ._conditional import rest_possible, tempered
 from ._energy import Params, local_scores, log_potential
+from ._kernels import log_acceptance, proposed_pairs
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._network import NetworkGraph, Networks, cell_tables, undefined_outputs
 from ._network_kernels import LeastConfidentKernel, least, network_update, present_values, unadapted
 from ._samplers import fresh, single_cells
-from ._temper import log_acceptance, proposed_pairs
 from .limits import CERTAIN_COST, MOST_CLUSTER_WORK
 
 Array = np.ndarray

@@ -1,4 +1,4 @@
-"""Binding of inputs: arrays for inputs, members for index sets, edges for graphs, turns for loops of samplers and mixtures."""
+"""Binding of inputs: arrays, members of index sets, edges of graphs, iterations of loops."""
 
 from __future__ import annotations
 
@@ -325,7 +325,7 @@ def _coords(bound: Bound, coords: Mapping[str, Sequence[Label]]) -> dict[str, tu
 
 
 def _written_out(bound: Bound, faults: Faults) -> Program:
-    """Return the program with loops in samplers and mixtures expanded: no later stage knows how many iterations they have.
+    """Return the program with the loops in samplers and mixtures expanded.
 
     These are `repeat s in range(3) { .. }` and rows of mixtures with a `for`. A mask or sampler
     with too many iterations is left out.

@@ -316,7 +316,7 @@ def _law(k: int, statements: Sequence[ir.Distributed], bound: Bound, names: Name
 
 
 def _verify_own_parent(d: ir.Distributed, bound: Bound, names: Names, turns: Turns) -> None:
-    """Raise E413 if a distribution mentions its own cell; a longer way round is found as a cycle."""
+    """Raise E413 if a distribution mentions its own cell. Longer cycles are found elsewhere."""
     named = [a for a in d.arguments if any(isinstance(part, ir.VariableValue | ir.LetValue) for part in ir.walk(a))]
     if not named:
         return

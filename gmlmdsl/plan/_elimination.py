@@ -273,7 +273,7 @@ class _Search:
         return {c: {o for o in self.near[self.starts[c] : self.starts[c + 1]].tolist() if not self.done[o]} for c in left}
 
     def _eliminate(self, cell: int, near: dict[int, set[int]]) -> dict[int, set[int]]:
-        """Eliminate a cell, join its neighbours to one another, and return the new neighbours of each."""
+        """Eliminate a cell, join its neighbours, and return the new neighbours of each."""
         around = near.pop(cell)
         logs = math.log(self.sizes[cell]) + sum(math.log(self.sizes[o]) for o in around)
         self.add(cell, tuple(around), math.exp(min(logs, 700.0)))
