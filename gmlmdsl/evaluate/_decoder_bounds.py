@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
@@ -24,13 +24,12 @@ from ..graph import Lowered, refinement
 from ..masks import VisitMask, visits_of
 from ..plan import verify_held
 from ..program import ir, reasons_against
-from ._network_queries import device_given
+from ._network_queries import OfNetwork, device_given, fixed_losses
 from .limits import MOST_LOGITS, ROWS_PER_CALL, WORTH_ENUMERATING
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
 
-    from ..derive import Networks
 
 Array = np.ndarray
 
@@ -69,19 +68,6 @@ class Estimate(float):
 
     def __repr__(self) -> str:
         return f"{float(self):.6g} +- {self.standard_error:.2g}"
-
-
-class OfNetwork(eqx.Module):
-    """Factory of a network's denoiser for some rows of given data."""
-
-    given: tuple[jax.Array, ...]
-    given_lengths: tuple[jax.Array, ...]
-    lengths: jax.Array
-
-    def __call__(self, params: Networks, codes: jax.Array) -> derive.NetworkGraph:
-        (label, network), *_ = params.items()
-        encoded = derive.encode_rows(network, self.given, self.given_lengths, self.lengths.shape[0])
-        return derive.network_graph(network, label, encoded, self.lengths, codes.shape[0])
 
 
 class OfOracle(eqx.Module):
@@ -201,7 +187,7 @@ def log_prob_bound(
         hidden, scored, weights = mask.scored_blocks()
         n = len(rows.codes)
         held, weigh, counts = (on_device(a) for a in (hidden[:, :n], weights, scored[:, :n]))
-        found = [-np.asarray(_listed(make, params, codes, held, weigh, counts, temperature)) for make, codes, _ in rows.each()]
+        found = [-np.asarray(fixed_losses(make, params, codes, held, weigh, counts, temperature)) for make, codes, _ in rows.each()]
         values = rows.joined(found)
         return LogProbBound(values, np.zeros(values.shape), True)
     key, found, errors = random_key(seed), [], []
@@ -313,13 +299,6 @@ def verified_hidden(hidden: ArrayLike, rows: DenoisedRows) -> Array:
 def _path(make: OfNetwork | OfOracle, law: VisitLaw, params: Mapping[str, PyTree], codes: jax.Array) -> jax.Array:
     graph = make(params, codes)
     return law.log_p(graph, params, jnp.maximum(codes, 0), graph.present & (codes >= 0))
-
-
-@bounded_jit
-def _listed(
-    make: Any, params: Mapping[str, PyTree], codes: jax.Array, hidden: jax.Array, weights: jax.Array, scored: jax.Array, temperature: float
-) -> jax.Array:
-    return derive.fixed_loss(make(params, codes), params, codes, hidden, weights, scored, temperature)
 
 
 @bounded_jit
