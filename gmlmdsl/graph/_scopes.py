@@ -126,3 +126,14 @@ def distinct(values: Array) -> Array:
     fresh = np.ones(len(found), bool)
     np.not_equal(found[1:], found[:-1], out=fresh[1:])
     return found[fresh]
+
+
+def rank_within(keys: Array) -> Array:
+    """Return how many equal keys precede each key."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    fresh = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(keys) else np.zeros(0, np.int64)
+    lengths = np.diff(np.append(fresh, len(keys)))
+    out = np.empty(len(keys), np.int64)
+    out[order] = np.arange(len(keys)) - np.repeat(fresh, lengths)
+    return out

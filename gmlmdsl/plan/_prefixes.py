@@ -17,11 +17,10 @@ from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, joint_count
 from ._block_tables import place_values
 from ._elimination import Elimination, plan_elimination
-from ._stages import side_by_side
+from ._stages import listed_by, side_by_side
 from .limits import BUDGET, Budget
 
 Array = np.ndarray
-NOBODY = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +82,7 @@ def plan_prefixes(graph: FactorGraph, what: str = "the distribution of the next 
     last = _last_needed(graph, steps, at)
     parts = [_members(graph, steps, last, t, string.offset) for t in range(string.size)]
     _verify_cost(graph, parts, what, budget)
-    return _padded(graph, parts, [_touching(a, string.size) for a in at])
+    return _padded(graph, parts, [listed_by(a, np.arange(len(a)), string.size) for a in at])
 
 
 def plan_instead(graph: FactorGraph, dear: GmlmError) -> Elimination:
@@ -180,16 +179,6 @@ def _verify_cost(graph: FactorGraph, parts: list[_Step], what: str, budget: Budg
         message = f"{what} remembers {known:.3g} known and {hidden:.3g} summed states of a prefix: {size / 2**30:.3g} GiB of tables"
         help = "factors that reach back over fewer cells of the string, or latents of fewer values"
         raise fail("E601", f"{message}, above the limit of {budget.bytes / 2**30:.3g} GiB", help=help)
-
-
-def _touching(at: Array, n: int) -> Array:
-    """Return the instances of each step, padded with -1."""
-    order = np.argsort(at, kind="stable")
-    counts = np.bincount(at, minlength=n)
-    out = np.full((n, int(counts.max(initial=0))), NOBODY)
-    place = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
-    out[at[order], place] = order
-    return out
 
 
 def _padded(graph: FactorGraph, parts: list[_Step], touch: list[Array]) -> PrefixPlan:

@@ -15,7 +15,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from ..graph import grouped
+from ..graph import grouped, rank_within
 from .limits import FEW_LEVELS, LARGE_LEVEL, LITTLE_WASTE, MOST_ALONE, MOST_CHILDREN, MOST_LEVEL_WASTE, SMALL_LEVEL
 
 Array = np.ndarray
@@ -191,6 +191,14 @@ def side_by_side(rows: Sequence[Array | tuple[int, ...]], value: int) -> Array:
     return out
 
 
+def listed_by(target: Array, values: Array, count: int) -> Array:
+    """Return the values of each target side by side, in their order, padded with -1."""
+    most = int(np.bincount(target, minlength=count).max(initial=0))
+    out = np.full((count, most), -1, np.int64)
+    out[target, rank_within(target)] = values
+    return out
+
+
 def _alike(radix: Array, arity: Array, entries: Array, steps: Array) -> list[_Run]:
     """Return the steps of one level, grouped by the shape of their tables."""
     found = ((shape, steps[at]) for shape, at in grouped(radix[steps]))
@@ -237,16 +245,13 @@ def _listed(source: Array, target: Array, none: int, stage: Stage) -> tuple[Arra
     """
     order = np.argsort(target, kind="stable")
     source, target = source[order], target[order]
-    counts = np.bincount(target, minlength=stage.size)
-    rank = np.arange(len(target)) - (np.cumsum(counts) - counts)[target]
-    each = int(counts.max())
+    each = int(np.bincount(target).max())
     if each <= MOST_CHILDREN:
         slots = np.full((stage.size, each), none)
-        slots[target, rank] = source
+        slots[target, rank_within(target)] = source
         return slots.reshape(stage.levels, stage.width, each), None
     level = target // stage.width
-    of_level = np.bincount(level, minlength=stage.levels)
-    rank = np.arange(len(target)) - (np.cumsum(of_level) - of_level)[level]
-    slots, to = np.full((stage.levels, int(of_level.max())), none), np.full((stage.levels, int(of_level.max())), stage.width)
+    shape, rank = (stage.levels, int(np.bincount(level).max())), rank_within(level)
+    slots, to = np.full(shape, none), np.full(shape, stage.width)
     slots[level, rank], to[level, rank] = source, target % stage.width
     return slots, to
