@@ -366,7 +366,7 @@ MODEL_BUGS = (
         around(_sums, "sum_of", _first_child_only),
         partial(marginals_are_right, MACHINE),
     ),
-    Bug("factor placed twice", "_listed", around(_tables, "_listed", _placed_twice), partial(marginals_are_right, MACHINE)),
+    Bug("factor placed twice", "listed_by", around(_tables, "listed_by", _placed_twice), partial(marginals_are_right, MACHINE)),
     Bug(
         "backward not conditioned on what was picked",
         "_slice",

@@ -610,7 +610,7 @@ def _start(kept: Contractions, clamp: Clamp | None, given: GivenRows | None) -> 
 def _has_digits(value: Array) -> bool:
     """Return whether every finite sum is small enough to leave digits to spare.
 
-    A sum without digits to spare exceeds `SPARE` times the largest factor of its type. An infinite
+    A sum without digits to spare exceeds `SPARE_FRACTION` times the largest factor of its type. An infinite
     sum, that of an impossible row, passes.
     """
     found = np.asarray(value)
