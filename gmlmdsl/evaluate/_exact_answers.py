@@ -610,8 +610,8 @@ def _start(kept: Contractions, clamp: Clamp | None, given: GivenRows | None) -> 
 def _has_digits(value: Array) -> bool:
     """Return whether every finite sum is small enough to leave digits to spare.
 
-    A sum without digits to spare exceeds `SPARE_FRACTION` times the largest factor of its type. An infinite
-    sum, that of an impossible row, passes.
+    A sum without digits to spare exceeds `SPARE_FRACTION` times the largest factor of its type. An
+    infinite sum, that of an impossible row, passes.
     """
     found = np.asarray(value)
     return not (np.isfinite(found) & (np.abs(found) > limits.SPARE_FRACTION * largest_factor(found.dtype))).any()
