@@ -34,7 +34,8 @@ def constants(text: str) -> Iterator[tuple[str, str, str, str]]:
     """Yield the section, the name, the value and the comment of each constant, and of each field with a default.
 
     The docstring of a class is the section of its fields. A line of comment after an empty line
-    begins another section. All other comments belong to the constant below or beside them.
+    begins another section. If it has several sentences, they and the lines below are the heading
+    and a note. All other comments belong to the constant below or beside them.
     """
     lines, section = text.splitlines(), ""
     for node in ast.parse(text).body:
@@ -47,7 +48,10 @@ def constants(text: str) -> Iterator[tuple[str, str, str, str]]:
             comments = [*above, lines[(stated.end_lineno or 0) - 1][stated.end_col_offset :]]
             words = [line.strip().removeprefix("#").strip() for line in comments]
             if above and not lines[stated.lineno - len(above) - 2]:
-                section = words.pop(0).rstrip(".")
+                title, _, note = words.pop(0).partition(". ")
+                if note:
+                    note, words = " ".join([note, *words[:-1]]), words[-1:]
+                section = title.rstrip(".") + f"\n\n{note}" * bool(note)
             target = stated.targets[0] if isinstance(stated, ast.Assign) else stated.target
             yield section, ast.unparse(target).strip("()"), readable(stated.value, text), " ".join(words).strip().replace("|", "\\|")
 

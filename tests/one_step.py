@@ -15,7 +15,7 @@ from cases import Case, case
 from chi_square import p_value
 
 from gmlmdsl import derive
-from gmlmdsl.derive._temper import Replicas, TemperKernel
+from gmlmdsl.derive._kernels import Replicas, TemperKernel
 from gmlmdsl.program import ir
 from gmlmdsl.sample import _run_kernel as _sample
 

@@ -38,7 +38,7 @@ from planted_checks import (
 from planting import Bug, around
 from theory_cases import ising
 
-from gmlmdsl.derive import _energy, _kernels, _listed, _loss, _samplers, _summed_loss, _sums, _tabled_sweep, _temper, _transitions
+from gmlmdsl.derive import _energy, _kernels, _listed, _loss, _samplers, _summed_loss, _sums, _tabled_sweep, _transitions
 from gmlmdsl.evaluate import _host_elimination, _objective
 from gmlmdsl.fit import _inference, _prepare
 from gmlmdsl.graph.nodes import CellValue
@@ -321,13 +321,13 @@ MODEL_BUGS = (
     Bug(
         "swap acceptance inverted",
         "log_acceptance",
-        around(_temper, "log_acceptance", lambda f, *a: -f(*a)),
+        around(_kernels, "log_acceptance", lambda f, *a: -f(*a)),
         partial(stays_in_p, TWO, "hot"),
     ),
     Bug(
         "swap of the wrong pair",
         "exchange",
-        around(_temper, "exchange", lambda f, codes, accepted: f(codes, jnp.roll(accepted, 1, axis=0))),
+        around(_kernels, "exchange", lambda f, codes, accepted: f(codes, jnp.roll(accepted, 1, axis=0))),
         partial(stays_in_p, TWO, "hot"),
     ),
     Bug(
@@ -366,7 +366,7 @@ MODEL_BUGS = (
         around(_sums, "sum_of", _first_child_only),
         partial(marginals_are_right, MACHINE),
     ),
-    Bug("factor placed twice", "_listed", around(_tables, "_listed", _placed_twice), partial(marginals_are_right, MACHINE)),
+    Bug("factor placed twice", "listed_by", around(_tables, "listed_by", _placed_twice), partial(marginals_are_right, MACHINE)),
     Bug(
         "backward not conditioned on what was picked",
         "_slice",

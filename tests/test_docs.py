@@ -96,6 +96,10 @@ C, D = 1, 2
 BUDGET = Budget()
 
 E = 6_000.0
+
+# Packed files. Zeros pack to a thousandth, and
+# data to a half.
+F = 2.5  # a ratio
 '''
     assert list(constants(text)) == [
         ("Limits of work", "terms", "268,435,456 = 2^28", "for one block"),
@@ -103,6 +107,7 @@ E = 6_000.0
         ("Starts", "B", "(2^2) - 1", "of a long comment and \\| more"),
         ("Starts", "C, D", "1, 2", ""),
         ("Starts", "E", "6,000", ""),
+        ("Packed files\n\nZeros pack to a thousandth, and data to a half.", "F", "2.5", "a ratio"),
     ]
 
 

@@ -22,7 +22,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PYTHONS = [c.rsplit(" ", 1)[1] for c in PROJECT["project"]["classifiers"] if "Python :: 3." in c]
 COPIED = ("docs", "examples", "gmlmdsl", "grammar", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "Makefile")
 PEERS = ("ctranslate2", "unbabel-comet")  # of no extra: what is compared with, and what is large
-DATA = ("codes.toml", "grammar/gmlm.lark", "grammar/gmlm.tables.json", "py.typed", "report/report.css", "syntax/hints.toml")
+DATA = (
+    "codes.toml",
+    "grammar/gmlm.lark",
+    "grammar/gmlm.tables.json",
+    "py.typed",
+    "report/report.css",
+    "syntax/hints.toml",
+)
 
 
 def build(tree, target, folder):

@@ -6,22 +6,8 @@ Never: data, user faults in the text.
 
 from . import compiled
 from ._abstract_loss import AbstractLoss
-from ._arrays import (
-    Blocks,
-    Graph,
-    Group,
-    drawn_blocks,
-    fetched,
-    fixed_blocks,
-    float_type,
-    graph_arrays,
-    group_arrays,
-    no_joint,
-    on_device,
-    room_for,
-)
-from ._autoregressive import AutoregressiveKernel, search_rules
-from ._beam_search import AbstractPrefixes, BeamRows, BeamSearch, Search, SearchRules
+from ._arrays import Blocks, Graph, Group, fetched, fixed_blocks, float_type, graph_arrays, group_arrays, no_joint, on_device, room_for
+from ._autoregressive import AbstractPrefixes, AutoregressiveKernel, BeamRows, BeamSearch, Search, SearchRules, search_rules
 from ._block_tables import (
     Chunks,
     Table,
@@ -41,6 +27,7 @@ from ._contraction import Contraction, contraction
 from ._elimination_kernels import IndependentKernel, ancestral_kernel
 from ._energy import all_values, local_scores, log_potential
 from ._kernel import AbstractKernel, Info, State, Target
+from ._kernels import TemperKernel
 from ._listed import ListedRows, listed_rows, listed_second_order, log_marginal
 from ._loop import maximum
 from ._loss import DrawnLoss, ExactLoss, as_listed, drawn_loss, exact_loss
@@ -60,7 +47,7 @@ from ._network import (
 )
 from ._network import encode as encode_rows
 from ._network_kernels import AbstractDecoder, Decoded
-from ._oracle import OracleGraph, StartKernel, oracle_graph
+from ._oracle import OracleGraph, oracle_graph
 from ._packed_sweep import over_cells
 from ._picks import accepted, exponential, levels_of, pick_token, token_words, whole_below
 from ._prefix_oracle import (
@@ -78,9 +65,8 @@ from ._prefix_oracle import (
 from ._random import Words, fold, fold_apart, keys_on_host, words_apart
 from ._refinement import RefinementKernel, narrow, refinement_kernel, stuttering
 from ._samplers import Planned, at_parameters, build, build_kernel, fresh, no_chain, single_site_sweep
-from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, EnumeratedLoss, HiddenRows, SummedRows, hidden_loss, hidden_rows, redraw_gaps
-from ._sums import Forward, Inputs, backward, evidence, forward, forward_from, inputs_of, laws, log_marginals, log_sum, rest_sum
-from ._temper import TemperKernel
+from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, EnumeratedLoss, SummedRows, hidden_loss, hidden_rows, redraw_gaps
+from ._sums import Forward, Inputs, backward, evidence, forward, inputs_of, laws, log_marginals, log_sum, rest_sum
 from ._transitions import NetworkTransitions, Transitions, all_states, replica_matrix
 from ._visits import VisitLaw, visit_law
 from .limits import LEAST_SCORE

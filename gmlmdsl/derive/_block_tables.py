@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int
 
 from ..graph import FactorGraph
 from ..plan import BlockTables, FactorTable, GraphTables
-from ._arrays import Blocks, Graph, Group, observed_value, on_device
+from ._arrays import Blocks, Graph, Group, float_type, observed_value, on_device
 from ._energy import Codes, Params, evaluate_slots, local_scores, observed_scores, scored
 
 
@@ -41,6 +41,14 @@ class Table(eqx.Module):
         slots = [c[None, :, :, None] for c in self.codes]
         found = evaluate_slots(self.group, params, instances, slots)
         return jnp.broadcast_to(found, (1, self.plan.count, self.plan.values, 1)).ravel()
+
+
+def entries_of(
+    graph: Graph, params: Params, plans: Sequence[FactorTable], codes: Sequence[tuple[Array, ...]]
+) -> Float[Array, " entries_and_zero"]:
+    """Return the entries of tables of factors one after another, followed by a 0."""
+    found = [Table(graph.groups[p.group], p, c).entries(params) for p, c in zip(plans, codes, strict=True)]
+    return jnp.concatenate([*found, jnp.zeros(1, float_type())])
 
 
 class Tables(eqx.Module):

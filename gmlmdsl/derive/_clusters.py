@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ..graph import FactorGraph
 from ..plan import ClusterPlan, FactorTable
 from ._arrays import Group, float_type, group_arrays, on_device
-from ._block_tables import Table, table_codes
+from ._block_tables import entries_of, table_codes
 from ._energy import Codes, Params, all_values
 from ._kernel import AbstractKernel, Info, State, Target
 from ._picks import happens, levels_of, pick_value, whole_below
@@ -79,8 +79,7 @@ class ClusterKernel(AbstractKernel):
 
     def bond_tables(self, target: Target) -> BondTables:
         """Return the tables of edges at the target's parameters."""
-        each = [Table(target.graph.groups[p.group], p, c) for p, c in zip(self.plans, self.tables, strict=True)]
-        entries = jnp.concatenate([*(t.entries(target.params) for t in each), jnp.zeros(1, float_type())])
+        entries = entries_of(target.graph, target.params, self.plans, self.tables)
         found = entries[self.places].sum(axis=1)  # axes: kinds, q, q
         whole = found - found.mean(axis=(1, 2), keepdims=True)
         rows, columns = whole.mean(axis=2), whole.mean(axis=1)

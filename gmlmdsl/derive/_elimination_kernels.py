@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from ..graph import FactorGraph
+from ..graph import FactorGraph, rank_within
 from ._arrays import Blocks, float_type, on_device
 from ._contraction import Contraction
 from ._energy import Codes
@@ -152,10 +152,9 @@ def ancestral_kernel(host: FactorGraph) -> SweepKernel:
     """
     laws = [(k, g) for k, g in enumerate(host.groups) if g.kind == "categorical"]
     level = _generations([g.cells for _, g in laws], host.n_cells)
-    order = np.argsort(level, kind="stable")
     counts = np.bincount(level)
     cells = np.full((len(counts), int(counts.max())), host.n_cells)
-    cells[level[order], np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)] = order
+    cells[level, rank_within(level)] = np.arange(len(level))
     own = np.full((len(host.groups), host.n_cells + 1), -1)
     for k, g in laws:
         own[k, g.cells[:, 0]] = np.arange(g.n)

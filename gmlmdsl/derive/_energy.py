@@ -342,7 +342,7 @@ def _steep_at(
     return lambda a: steep(number(a))
 
 
-# Functions of the language that are infinite, or have an infinite slope, where a probability is 0 or 1.
+# Functions that are infinite, or have an infinite slope, where a probability is 0 or 1.
 _STEEP = {
     "log": _steep_at(jnp.log, (0.0,), lambda g, x, _: g / x),
     "log1p": _steep_at(jnp.log1p, (-1.0,), lambda g, x, _: g / (x + 1)),

@@ -93,17 +93,16 @@ def _same_positions(
     listed: Int[Array, "listed members"], blocks: Int[Array, "blocks members"], n_cells: int
 ) -> Bool[Array, "blocks listed"]:
     """Return for each block which listed block it equals, if any."""
+    return _same_block(listed, blocks[..., None], n_cells)[..., 0]
+
+
+def _same_block(
+    listed: Int[Array, "listed members"], blocks: Int[Array, "blocks members rows"], n_cells: int
+) -> Bool[Array, "blocks listed rows"]:
+    """Return for each block at each row which listed block it equals, if any."""
     width = max(listed.shape[1], blocks.shape[1])
     mine = jnp.pad(listed, ((0, 0), (0, width - listed.shape[1])), constant_values=n_cells)
-    theirs = jnp.pad(blocks, ((0, 0), (0, width - blocks.shape[1])), constant_values=n_cells)
-    return (mine[None] == theirs[:, None]).all(axis=2)
-
-
-def _same_block(listed: Int[Array, "listed members"], blocks: Blocks, n_cells: int) -> Bool[Array, "blocks listed rows"]:
-    """Return for each block at each row which listed block it equals, if any."""
-    width = max(listed.shape[1], blocks.cells.shape[1])
-    mine = jnp.pad(listed, ((0, 0), (0, width - listed.shape[1])), constant_values=n_cells)
-    theirs = jnp.pad(blocks.cells, ((0, 0), (0, width - blocks.cells.shape[1]), (0, 0)), constant_values=n_cells)
+    theirs = jnp.pad(blocks, ((0, 0), (0, width - blocks.shape[1]), (0, 0)), constant_values=n_cells)
     return (mine[None, :, :, None] == theirs[:, None]).all(axis=2)
 
 
@@ -125,7 +124,7 @@ class FixedListLaw(AbstractMaskLaw):
         return self.blocks[picked(self.probabilities[:, None], keys)].T
 
     def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
-        mine = _same_block(self.blocks, blocks, self.n_cells)
+        mine = _same_block(self.blocks, blocks.cells, self.n_cells)
         return jnp.log(jnp.where(mine, self.probabilities[None, :, None], 0.0).sum(axis=1))[:, None]
 
     def block_probabilities(self, params: Params, codes: Codes, blocks: Int[Array, "blocks members"]) -> Float[Array, "blocks rows"]:
@@ -164,7 +163,7 @@ class WeightedListLaw(AbstractMaskLaw):
         return jnp.where((weights > 0).any(axis=0), self.blocks[picked(weights, keys)].T, self.n_cells)
 
     def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
-        mine = _same_block(self.blocks, blocks, self.n_cells)
+        mine = _same_block(self.blocks, blocks.cells, self.n_cells)
         own = total = jnp.zeros((1, 1, 1))
         for group, of in zip(self.weights, self.block_of, strict=True):
             here = next(touch)

@@ -21,17 +21,7 @@ from ..graph import Corruption, Lowered
 from ..masks import lower_body
 from ._arrays import float_type, on_device
 from ._energy import Codes
-from ._mask_law import (
-    AbstractMaskLaw,
-    BernoulliLaw,
-    FixedListLaw,
-    IndependentLaw,
-    MixtureLaw,
-    SubsetLaw,
-    WeightedListLaw,
-    mask_law,
-    picked,
-)
+from ._mask_law import AbstractMaskLaw, BernoulliLaw, FixedListLaw, IndependentLaw, MixtureLaw, SubsetLaw, WeightedListLaw, mask_law, picked
 from ._picks import pick_of_weights, whole_below
 from ._random import EVERY, fold_apart, words_apart
 

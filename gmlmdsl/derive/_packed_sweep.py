@@ -348,8 +348,9 @@ def packed_sweep(plain: TabledSweepKernel, plan: Packing, inside: Sequence[Bool[
 def _turns(colours: int, blocks: int) -> tuple[int, int]:
     """Return the number of turns and the number of cells in each.
 
-    Colours are split into equal parts of at most `CELLS_PER_TURN` cells, if such parts exist. Cells of one
-    colour may be redrawn in any order.
+    Colours are split into equal parts of at most `CELLS_PER_TURN` cells, if such parts exist. Cells
+    of one colour may be redrawn in any order.
     """
-    parts = next((k for k in range(math.ceil(blocks / CELLS_PER_TURN), 4 * math.ceil(blocks / CELLS_PER_TURN)) if blocks % k == 0), 1)
+    least = math.ceil(blocks / CELLS_PER_TURN)
+    parts = next((k for k in range(least, 4 * least) if blocks % k == 0), 1)
     return colours * parts, blocks // parts

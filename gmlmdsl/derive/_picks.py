@@ -26,7 +26,9 @@ Picked = Int[Array, "..."]
 
 def levels_of(values: int) -> int:
     """Return the number of levels of words that a draw among `values` values takes."""
-    return 1 if values <= MOST_SPLIT_TWICE else 3 if values <= MOST_SPLIT_THRICE else (values - 1).bit_length()
+    if values <= MOST_SPLIT_THRICE:
+        return 1 if values <= MOST_SPLIT_TWICE else 3
+    return (values - 1).bit_length()
 
 
 def second_of_two(first: Array | float, second: Array | float, number: Array) -> Bool[Array, ...]:
@@ -53,7 +55,7 @@ def accepted(log_ratio: Array, words: Words) -> Bool[Array, ...]:
 
 
 def pick_of_weights(weights: Sequence[Array], words: Words) -> Picked:
-    """Draw one of up to `MOST_SPLIT_THRICE` values in proportion to weights; the first if all are 0."""
+    """Draw one of up to `MOST_SPLIT_THRICE` values by weight; the first if all are 0."""
     if len(weights) == 1:
         return jnp.zeros(words.high.shape[1:], jnp.int32)
     if 2 < len(weights) <= MOST_SPLIT_TWICE:

@@ -553,4 +553,5 @@ def narrow(logits: Float[Array, "*shape values"], top_k: int | None, top_p: Arra
 
 
 def _from_edge(logits: Array, edge: Array) -> Array:
-    return jnp.where(logits >= edge - TIE_ROUNDING * jnp.maximum(1, jnp.abs(edge)), logits, -jnp.inf)
+    slack = TIE_ROUNDING * jnp.maximum(1, jnp.abs(edge))
+    return jnp.where(logits >= edge - slack, logits, -jnp.inf)

@@ -43,14 +43,13 @@ from ._contraction import contraction
 from ._elimination_kernels import EliminationKernel, ListedEliminationKernel
 from ._energy import Params
 from ._kernel import AbstractKernel
-from ._kernels import CycleKernel, KernelStage, MixtureKernel, ParallelKernel, RandomKernel, RepeatKernel, SweepKernel
+from ._kernels import CycleKernel, KernelStage, MixtureKernel, ParallelKernel, RandomKernel, RepeatKernel, SweepKernel, TemperKernel
 from ._mask_law import mask_law
 from ._network_kernels import network_update
 from ._oracle import start_kernel
 from ._packed_sweep import packed_sweep
 from ._refinement import refinement_kernel
 from ._tabled_sweep import Colours, TabledSweepKernel, tabled_sweep
-from ._temper import TemperKernel
 from .limits import MOST_BLOCK_SHAPES
 
 if TYPE_CHECKING:
@@ -281,7 +280,8 @@ def _listed(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
     if len(alike) > MOST_BLOCK_SHAPES:
         message = f"the {len(blocks)} blocks of `{planned.update.span.text}` are eliminated in {len(alike)} different ways"
         help = "a sweep takes such blocks, all of one colour at once: `update x[r] for r in ..`"
-        raise fail("E601", f"{message}, each of them compiled: the limit is {MOST_BLOCK_SHAPES}", planned.update.span, help=help)
+        message += f", each of them compiled: the limit is {MOST_BLOCK_SHAPES}"
+        raise fail("E601", message, planned.update.span, help=help)
     kind, place, kinds = np.full(len(blocks), -1), np.full(len(blocks), -1), []
     for k, members in enumerate(alike.values()):
         kind[members], place[members] = k, np.arange(len(members))

@@ -388,17 +388,18 @@ def hidden_loss(
         mask: the mask.
         drawn: whether masks are drawn for each row.
     """
-    blocks, probabilities = (None, None) if drawn else mask.enumerate_blocks()
     if plan.listed:
-        law = mask_law(mask) if mask.varies else None
-        shares = np.ones(0 if blocks is None else len(blocks)) if probabilities is None else probabilities
-        listed = None if blocks is None else on_device(blocks, np.int32)
-        every = None if blocks is None else on_device(shares, float_type())
+        law, listed, every = mask_law(mask) if mask.varies else None, None, None
+        if not drawn:
+            blocks, probabilities = mask.enumerate_blocks()
+            listed = on_device(blocks, np.int32)
+            every = on_device(np.ones(len(blocks)) if probabilities is None else probabilities, float_type())
         return EnumeratedLoss(graph, contraction(host, plan.elimination), law, int(plan.values), listed, every)
-    if blocks is None:
+    if drawn:
         return DrawnEliminatedLoss(graph, contraction(host, plan.elimination))
     if plan.whole:
         return EliminatedLoss(graph, (whole_pass(host, plan.elimination),))
+    blocks, probabilities = mask.enumerate_blocks()
     assert probabilities is not None
     keep = (blocks < host.n_cells).any(axis=1)
     return EliminatedLoss(graph, (mask_passes(host, plan.elimination, blocks[keep], probabilities[keep], False),))

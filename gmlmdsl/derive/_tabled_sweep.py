@@ -22,7 +22,7 @@ from .._diagnostics import fail
 from ..graph import FactorGraph
 from ..plan import Exceptions, FactorTable, ScoreForm, SweepTables, TabledColours, block_arrays, every_entry, score_form
 from ._arrays import Blocks, Graph, float_type, on_device
-from ._block_tables import Table, table_codes
+from ._block_tables import entries_of, table_codes
 from ._conditional import tempered
 from ._energy import Codes, scores_in_turn
 from ._kernel import AbstractKernel, Info, State, Target, free
@@ -168,8 +168,7 @@ class TabledSweepKernel(AbstractKernel):
     def prepared(self, target: Target) -> TabledSweepKernel:
         if self.scorings is not None:
             return self
-        tables = [Table(target.graph.groups[p.group], p, c) for p, c in zip(self.plans, self.codes, strict=True)]
-        entries = jnp.concatenate([*(t.entries(target.params) for t in tables), jnp.zeros(1, float_type())])
+        entries = entries_of(target.graph, target.params, self.plans, self.codes)
         make = _product_scoring if self.by_product else _list_scoring
         whole, alike = (self.form.whole, self.form.alike) if self.form else ((False,) * len(self.stages),) * 2
         each = zip(((s.places, s.cells) for s in self.stages), alike, strict=True)

@@ -33,11 +33,11 @@ from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays, on_device
 from ._bounded_jit import bounded_jit
 from ._conditional import rest_possible, tempered
 from ._energy import Params, local_scores, log_potential
+from ._kernels import log_acceptance, proposed_pairs
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._network import NetworkGraph, Networks, cell_tables, undefined_outputs
 from ._network_kernels import LeastConfidentKernel, least, network_update, present_values, unadapted
 from ._samplers import fresh, single_cells
-from ._temper import log_acceptance, proposed_pairs
 from .limits import CERTAIN_COST, MOST_CLUSTER_WORK
 
 Array = np.ndarray
@@ -65,13 +65,16 @@ class Transitions:
     """
 
     def __init__(self, lowered: Lowered, params: Params, beta: float = 1.0):
-        self.lowered, self.host, self.params = lowered, lowered.graph, params
-        self.beta = on_device([beta])
+        self.params, self.beta = params, on_device([beta])
         self.device: Graph = graph_arrays(lowered.graph)
+        self.enumerate(lowered)
+
+    def enumerate(self, lowered: Lowered) -> None:
+        """List the configurations, and the place value of each cell's code in their numbers."""
+        self.lowered, self.host = lowered, lowered.graph
         self.states = all_states(lowered.graph, what="the transition matrix")
         self.codes = on_device(self.states)
         sizes = self.host.sizes.astype(np.int64)
-        # the place value of a cell's code in the number of a configuration
         self.place = np.append(np.cumprod(np.append(sizes[1:], 1)[::-1])[::-1], 0)
         self.count = self.states.shape[1]
 
@@ -320,7 +323,8 @@ def cluster_matrix(plan: ClusterPlan, states: Array, log_p: Array, params: dict[
     source = np.arange(count)
     for group, weights, breaks in zip(plan.groups, plan.weights, plan.bonds.breaks(plan.groups), strict=True):
         place = plan.bonds.kind[:, None], here[first], here[second]  # axes: edges, configurations
-        costs = np.where(breaks[place], CERTAIN_COST, beta * (joint - joint[:, group].min(axis=1))[place])
+        finite = beta * (joint - joint[:, group].min(axis=1))
+        costs = np.where(breaks[place], CERTAIN_COST, finite[place])
         inner = _inner(costs, first, second, n)
         connected, places = _connected(inner), np.arange(n)
         for k in range(1, 2**n):
@@ -384,12 +388,8 @@ class NetworkTransitions(Transitions):
     """
 
     def __init__(self, lowered: Lowered, params: Networks, network: NetworkGraph):
-        self.lowered, self.host, self.params, self.network = lowered, lowered.graph, params, network
-        self.states = all_states(lowered.graph, what="the transition matrix")
-        self.codes = on_device(self.states)
-        sizes = self.host.sizes.astype(np.int64)
-        self.place = np.append(np.cumprod(np.append(sizes[1:], 1)[::-1])[::-1], 0)
-        self.count = self.states.shape[1]
+        self.params, self.network = params, network
+        self.enumerate(lowered)
 
     def sweep(self, sweep: ir.Sweep) -> Array:
         """Return the product of the blocks' matrices in their order.

@@ -13,7 +13,6 @@ from . import _named_conditionals as named_conditionals
 from . import _network_queries as network_queries
 from . import _parameters as parameters
 from ._approximation_methods import (
-    ApproximateMarginals,
     BeliefPropagation,
     Chains,
     MaxProduct,

@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 
 from .._diagnostics import fail
-from ..graph import FactorGraph, FactorGroup, values_at
+from ..graph import FactorGraph, FactorGroup, grouped, values_at
 from ..graph.colours import colour
 from . import limits
 from ._host_elimination import TableBlock, table_blocks, table_entries
@@ -210,11 +210,8 @@ def _verify_entries(graph: FactorGraph) -> None:
 
 def _restricted(block: TableBlock, known: Array, codes: Array) -> Iterator[TableBlock]:
     """Yield the tables of a block over their free cells, those with the same free axes together."""
-    patterns, which = np.unique(known[block.cells], axis=0, return_inverse=True)
-    for k, pattern in enumerate(patterns):
-        rows = np.flatnonzero(which.reshape(-1) == k)
-        cells = block.cells[rows]
-        fixed = np.flatnonzero(pattern)
+    for pattern, rows in grouped(known[block.cells]):
+        cells, fixed = block.cells[rows], np.flatnonzero(pattern)
         values = np.moveaxis(block.values[rows], fixed + 1, np.arange(len(fixed)) + 1)
         yield TableBlock(cells[:, ~pattern], values[(np.arange(len(rows)), *(codes[cells[:, s]] for s in fixed))])
 
@@ -226,9 +223,7 @@ def _in_order(cells: Array, values: Array) -> Iterator[tuple[Array, Array]]:
         cells: shape (n, k).
         values: shape (n, values of the first cell, .., of the last cell).
     """
-    orders, which = np.unique(np.argsort(cells, axis=1), axis=0, return_inverse=True)
-    for k, order in enumerate(orders):
-        rows = np.flatnonzero(which.reshape(-1) == k)
+    for order, rows in grouped(np.argsort(cells, axis=1)):
         yield cells[rows][:, order], values[rows].transpose(0, *(order + 1))
 
 

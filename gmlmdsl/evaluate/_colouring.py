@@ -8,6 +8,7 @@ that share no block share one colour, and one directional derivative per colour 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,10 +55,7 @@ def colouring(objective: Objective, size: int) -> Colouring:
         for b, t in zip(loss.blocks, loss.tabled, strict=True)
     ]
     together = sum((t.T.astype(np.float32) @ t.astype(np.float32) for t in touched), np.zeros((size, size), np.float32)) > 0
-    colours = np.full(size, -1)
-    for p in range(size):
-        taken = set(colours[:p][together[p, :p]].tolist())
-        colours[p] = next(c for c in range(size + 1) if c not in taken)
+    colours = _greedy(size, lambda p: np.flatnonzero(together[p, :p]))
     count = int(colours.max(initial=-1)) + 1
     directions = (colours[None] == np.arange(count)[:, None]).astype(float)
     slopes = None
@@ -71,6 +69,16 @@ def colouring(objective: Objective, size: int) -> Colouring:
         place[block, colours[parameter]] = parameter
         seen.append(place)
     return Colouring(directions, tuple(seen), slopes)
+
+
+def _greedy(size: int, near: Callable[[int], Array]) -> Array:
+    """Return for each parameter the lowest colour of no earlier parameter near it."""
+    colours = np.zeros(size, np.int64)
+    for p in range(size):
+        others = near(p)
+        taken = set(colours[others[others < p]].tolist())
+        colours[p] = next(c for c in range(size + 1) if c not in taken)
+    return colours
 
 
 def _mentioned(objective: Objective, tables: Tables, size: int) -> scipy.sparse.csr_matrix:
@@ -97,10 +105,8 @@ def entry_slopes(objective: Objective, size: int) -> scipy.sparse.csr_matrix | N
     if together.nnz > (together.diagonal() > 0).sum():
         if size > MOST_MET or together.nnz > MOST_MET * MOST_MET_EACH:
             return None
-        for p in range(size):
-            near = together.indices[together.indptr[p] : together.indptr[p + 1]]
-            taken = set(colours[near[near < p]].tolist())
-            colours[p] = next(c for c in range(size + 1) if c not in taken)
+        starts, near = together.indptr, together.indices
+        colours = _greedy(size, lambda p: near[starts[p] : starts[p + 1]])
     count = int(colours.max(initial=0)) + 1
     slopes, _ = _slopes(objective, loss.tables, (colours[None] == np.arange(count)[:, None]).astype(float), mentions, colours)
     entry = np.repeat(np.arange(len(mentions.indptr) - 1), np.diff(mentions.indptr))

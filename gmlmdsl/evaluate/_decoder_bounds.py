@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
@@ -24,12 +24,12 @@ from ..graph import Lowered, refinement
 from ..masks import VisitMask, visits_of
 from ..plan import verify_held
 from ..program import ir, reasons_against
+from ._network_queries import OfNetwork, device_given, fixed_losses
 from .limits import MOST_LOGITS, ROWS_PER_CALL, WORTH_ENUMERATING
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
 
-    from ..derive import Networks
 
 Array = np.ndarray
 
@@ -68,19 +68,6 @@ class Estimate(float):
 
     def __repr__(self) -> str:
         return f"{float(self):.6g} +- {self.standard_error:.2g}"
-
-
-class OfNetwork(eqx.Module):
-    """Factory of a network's denoiser for some rows of given data."""
-
-    given: tuple[jax.Array, ...]
-    given_lengths: tuple[jax.Array, ...]
-    lengths: jax.Array
-
-    def __call__(self, params: Networks, codes: jax.Array) -> derive.NetworkGraph:
-        (label, network), *_ = params.items()
-        encoded = derive.encode_rows(network, self.given, self.given_lengths, self.lengths.shape[0])
-        return derive.network_graph(network, label, encoded, self.lengths, codes.shape[0])
 
 
 class OfOracle(eqx.Module):
@@ -130,7 +117,7 @@ class DenoisedRows:
     def each(self, passes: int = 1) -> Iterator[tuple[OfNetwork | OfOracle, jax.Array, Array]]:
         """Yield the denoiser's factory, the codes and the numbers of the rows, piece by piece.
 
-        The last row is repeated to fill the last piece.
+        The last row is repeated to fill the last piece, with its number.
         """
         size = max(1, MOST_LOGITS // (len(self.codes) * int(self.lowered.graph.sizes.max()) * passes))
         if self.oracle is not None:
@@ -139,15 +126,13 @@ class DenoisedRows:
         for start in range(0, self.count, size):
             some = np.minimum(np.arange(start, start + size), self.count - 1)
             codes = on_device(self.codes[:, some], np.int32)
-            yield self._maker(some), codes, some[: self.count - start]
+            yield self._maker(some), codes, some
 
     def _maker(self, some: Array) -> OfNetwork | OfOracle:
         if self.oracle is not None:
             return OfOracle(self.oracle)
         part = self.rows.take(some)
-        given = tuple(on_device(np.maximum(g, 0) if g.dtype.kind != "f" else g) for g in part.given)
-        lengths = tuple(on_device(present_lengths(g)) for g in part.given)
-        return OfNetwork(given, lengths, on_device(present_lengths(part.codes[: len(self.codes)].T)[:, None]))
+        return OfNetwork(*device_given(part), on_device(present_lengths(part.codes[: len(self.codes)].T)[:, None]))
 
     def joined(self, pieces: Sequence[AnyArray]) -> Array:
         """Concatenate the answers of pieces, whose first axis is rows."""
@@ -202,13 +187,12 @@ def log_prob_bound(
         hidden, scored, weights = mask.scored_blocks()
         n = len(rows.codes)
         held, weigh, counts = (on_device(a) for a in (hidden[:, :n], weights, scored[:, :n]))
-        found = [-np.asarray(_listed(make, params, codes, held, weigh, counts, temperature)) for make, codes, _ in rows.each()]
+        found = [-np.asarray(fixed_losses(make, params, codes, held, weigh, counts, temperature)) for make, codes, _ in rows.each()]
         values = rows.joined(found)
         return LogProbBound(values, np.zeros(values.shape), True)
     key, found, errors = random_key(seed), [], []
     for make, codes, numbers in rows.each():
-        padded = np.concatenate([numbers, np.repeat(numbers[-1:], codes.shape[1] - len(numbers))])
-        own = fold(jnp.broadcast_to(key, padded.shape), on_device(padded, np.uint32))
+        own = fold(jnp.broadcast_to(key, numbers.shape), on_device(numbers, np.uint32))
         each = np.asarray(_drawn(make, law, params, codes, own, draws), np.float64)
         found.append(-each.mean(axis=0))
         errors.append(_stratified_error(each))
@@ -282,9 +266,8 @@ def predict(
     hidden = verified_hidden(hidden, rows)
     q, out = int(max(lowered.graph.sizes[rows.cells])), []
     for make, codes, numbers in rows.each():
-        padded = np.concatenate([numbers, np.repeat(numbers[-1:], codes.shape[1] - len(numbers))])
         held = np.zeros(codes.shape, bool)
-        held[rows.cells] = hidden[:, padded]
+        held[rows.cells] = hidden[:, numbers]
         out.append(np.asarray(_predicted(make, params, codes, on_device(held)))[:, rows.cells, :q])
     found = rows.joined(out) if out else np.zeros((0, len(rows.cells), q))
     return found
@@ -316,13 +299,6 @@ def verified_hidden(hidden: ArrayLike, rows: DenoisedRows) -> Array:
 def _path(make: OfNetwork | OfOracle, law: VisitLaw, params: Mapping[str, PyTree], codes: jax.Array) -> jax.Array:
     graph = make(params, codes)
     return law.log_p(graph, params, jnp.maximum(codes, 0), graph.present & (codes >= 0))
-
-
-@bounded_jit
-def _listed(
-    make: Any, params: Mapping[str, PyTree], codes: jax.Array, hidden: jax.Array, weights: jax.Array, scored: jax.Array, temperature: float
-) -> jax.Array:
-    return derive.fixed_loss(make(params, codes), params, codes, hidden, weights, scored, temperature)
 
 
 @bounded_jit

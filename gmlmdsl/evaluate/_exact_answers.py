@@ -7,7 +7,7 @@ and cost, and a contraction, which is the compiled sum over the free (unknown) c
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from .._diagnostics import GmlmError, fail
 from .._types import AnyArray, Clamp, Configuration
 from ..data import decode
 from ..derive import bounded_jit
-from ..graph import FactorGraph, GivenRows
+from ..graph import FactorGraph, GivenRows, grouped
 from ..plan import plan_elimination, searched
 from . import limits
 from ._contractions import Contractions, contradiction, seen_term, verify_possible
@@ -80,11 +80,9 @@ def log_sums_of_rows(kept: Contractions, params: Params, codes: Array) -> Array 
     """
     if codes.shape[1] > limits.MOST_HOST_ROWS:
         return None
-    patterns, which = np.unique(codes >= 0, axis=1, return_inverse=True)
     found = np.zeros(codes.shape[1])
-    for k in range(patterns.shape[1]):
-        rows = np.flatnonzero(which.reshape(-1) == k)
-        engine = kept.on_host(patterns[:, k], params, len(rows))
+    for pattern, rows in grouped(codes.T >= 0):
+        engine = kept.on_host(pattern, params, len(rows))
         if engine is None:
             return None
         found[rows] = engine.log_sums(np.maximum(codes[:, rows], 0)).values
@@ -267,45 +265,42 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
     if graph.row_cell is not None:
         known[graph.row_cell] = False  # The row cell is not summed out.
     here = np.maximum(codes, 0).astype(np.int32)
-    patterns, which = np.unique(known, axis=1, return_inverse=True)
+    patterns = list(grouped(known.T))
     what, full = "a table of marginals", np.zeros((graph.n_random, int(graph.sizes.max(initial=1)), codes.shape[1]), derive.float_type())
-    if _rows_on_host(kept, params, here, patterns, which, full):
+    if _rows_on_host(kept, params, here, patterns, full):
         return by_variable(graph, full, lead)
-    if patterns.shape[1] > 1 and (c := kept.affordable(what)) is not None:
+    if len(patterns) > 1 and (c := kept.affordable(what)) is not None:
         found, table = _laws(device, params, here, c, seen_term(graph, c, known, codes))
         if _has_digits(found):
             _verify_rows(found, np.arange(codes.shape[1]))
             return by_variable(graph, with_known(graph, np.asarray(c.free), here, table, known), lead)
-    for k in range(patterns.shape[1]):
-        rows = np.flatnonzero(which.reshape(-1) == k)
-        _, c = kept.holding(patterns[:, k], what)
+    for pattern, rows in patterns:
+        _, c = kept.holding(pattern, what)
         found, table = _laws(device, params, here[:, rows], c)
         _verify_rows(found, rows)
-        _verify_digits(graph, device, params, here[:, rows], c, found, patterns[:, k])
-        full[..., rows] = with_known(graph, np.asarray(c.free), here[:, rows], table, patterns[:, k])
+        _verify_digits(graph, device, params, here[:, rows], c, found, pattern)
+        full[..., rows] = with_known(graph, np.asarray(c.free), here[:, rows], table, pattern)
     return by_variable(graph, full, lead)
 
 
-def _rows_on_host(kept: Contractions, params: Params, codes: Array, patterns: Array, which: Array, full: Array) -> bool:
+def _rows_on_host(kept: Contractions, params: Params, codes: Array, patterns: Sequence[tuple[Array, Array]], full: Array) -> bool:
     """Write the distributions of all rows to `full`, and return whether the engine in NumPy serves.
 
     Args:
         kept: the contractions of the model.
         params: parameters.
         codes: (cells, rows).
-        patterns: the distinct sets of known cells, shape (cells, patterns).
-        which: the pattern of each row.
+        patterns: the distinct sets of known cells, with the numbers of their rows.
         full: the result, shape (cells, values, rows).
     """
-    for k in range(patterns.shape[1]):
-        rows = np.flatnonzero(which.reshape(-1) == k)
-        engine = kept.on_host(patterns[:, k], params, len(rows), limits.LAW_PASSES, keeps=True)
+    for pattern, rows in patterns:
+        engine = kept.on_host(pattern, params, len(rows), limits.LAW_PASSES, keeps=True)
         if engine is None:
             return False
         sums, table = engine.laws(codes[:, rows], full.shape[1])
         _verify_rows(sums.values, rows)
-        _verify_sums(kept.graph, sums, patterns[:, k])
-        full[..., rows] = with_known(kept.graph, engine.free, codes[:, rows], table, patterns[:, k])
+        _verify_sums(kept.graph, sums, pattern)
+        full[..., rows] = with_known(kept.graph, engine.free, codes[:, rows], table, pattern)
     return True
 
 
@@ -615,8 +610,8 @@ def _start(kept: Contractions, clamp: Clamp | None, given: GivenRows | None) -> 
 def _has_digits(value: Array) -> bool:
     """Return whether every finite sum is small enough to leave digits to spare.
 
-    A sum without digits to spare exceeds `SPARE` times the largest factor of its type. An infinite
-    sum, that of an impossible row, passes.
+    A sum without digits to spare exceeds `SPARE_FRACTION` times the largest factor of its type. An
+    infinite sum, that of an impossible row, passes.
     """
     found = np.asarray(value)
     return not (np.isfinite(found) & (np.abs(found) > limits.SPARE_FRACTION * largest_factor(found.dtype))).any()

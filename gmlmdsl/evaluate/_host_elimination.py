@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..graph import FactorGraph, FactorGroup, JointValues, alike, tables_over
+from ..graph import FactorGraph, FactorGroup, JointValues, alike, grouped, tables_over
 from ..plan import Elimination
 from . import limits
 
@@ -96,10 +96,8 @@ def _blocks_of(graph: FactorGraph, group: FactorGroup, params: Mapping[str, Arra
     for rows, owners in alike(group.cells, graph.n_cells):
         part = group if len(rows) == group.n else group.take(rows)
         # Instances are evaluated together if their cells have the same numbers of values.
-        shapes, which = np.unique(sizes[part.cells], axis=0, return_inverse=True)
-        for k, found in enumerate(shapes.tolist()):
-            some = np.flatnonzero(which.reshape(-1) == k)
-            piece = part if len(some) == part.n else part.take(some)
+        for shape, some in grouped(sizes[part.cells]):
+            found, piece = shape.tolist(), part if len(some) == part.n else part.take(some)
             values = tables_over(piece, JointValues(tuple(max(size, 1) for size in found), owners), params)
             if piece.kind == "require":
                 values = np.where(values != 0, 0.0, -np.inf)

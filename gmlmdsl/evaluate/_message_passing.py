@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..graph import rank_within
 from . import limits
 from ._clamped_tables import ClampedTables
 
@@ -336,9 +337,7 @@ def _edges(cells: Array, count: int) -> tuple[Edges, Array]:
         count: the number of cells.
     """
     degree = np.bincount(cells, minlength=count)
-    order = np.argsort(cells, kind="stable")
-    rank = np.empty(len(cells), int)
-    rank[order] = np.arange(len(cells)) - np.repeat(np.cumsum(degree) - degree, degree)
+    rank = rank_within(cells)
     place = np.empty(len(cells), int)
     place[np.lexsort((cells, rank, degree[cells]))] = np.arange(len(cells))
     degrees, start = [], 0

@@ -371,7 +371,8 @@ def _by_row(graph: FactorGraph, mask: AbstractMask, blocks: Array, codes: Array)
 def _verify_planned(patterns: int, masks: int, mask: AbstractMask, help: str) -> None:
     if patterns * masks > MOST_PATTERN_MASKS:
         message = f"{patterns:,} patterns of missing cells under {masks:,} masks are {patterns * masks:.3g} terms"
-        raise fail("E602", f"{message}, more than the limit of {MOST_PATTERN_MASKS:.3g}", mask.span, help=help)
+        message += f", more than the limit of {MOST_PATTERN_MASKS:.3g}"
+        raise fail("E602", message, mask.span, help=help)
 
 
 def summed_loss(graph: FactorGraph, device: Graph, codes: Array, found: Sorted) -> SummedRows | None:

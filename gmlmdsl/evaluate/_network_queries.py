@@ -114,7 +114,7 @@ def loss(
         if key is None:
             out.append(_listed(lowered, params, part, mask))
         else:
-            out.append(_drawn(found, params, on_device(part.codes), *_device(part), key, on_device(some, np.uint32)))
+            out.append(_drawn(found, params, on_device(part.codes), *device_given(part), key, on_device(some, np.uint32)))
     losses = _joined(out, rows.n_rows)
     mean = (losses * w).sum() / w.sum()
     return mean if is_traced(mean) else on_device(mean, losses.dtype)
@@ -162,7 +162,21 @@ def _joined(pieces: Sequence[jax.Array], rows: int) -> Any:
     return np.concatenate([np.asarray(p) for p in pieces])[:rows]
 
 
-def _device(rows: NetworkRows) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
+class OfNetwork(eqx.Module):
+    """Factory of a network's conditional for some rows of given data."""
+
+    given: tuple[jax.Array, ...]
+    given_lengths: tuple[jax.Array, ...]
+    lengths: jax.Array
+
+    def __call__(self, params: Networks, codes: jax.Array) -> derive.NetworkGraph:
+        (label, network), *_ = params.items()
+        encoded = derive.encode_rows(network, self.given, self.given_lengths, self.lengths.shape[0])
+        return derive.network_graph(network, label, encoded, self.lengths, codes.shape[0])
+
+
+def device_given(rows: NetworkRows) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
+    """Return the given data of rows on the device, and the number of their present entries."""
     given = tuple(on_device(np.maximum(g, 0) if g.dtype.kind != "f" else g) for g in rows.given)
     return given, tuple(on_device(present_lengths(g)) for g in rows.given)
 
@@ -190,15 +204,15 @@ def _listed(lowered: Lowered, params: Networks, rows: NetworkRows, mask: ir.Mask
     """
     lowered_mask, n = lower_mask(lowered, mask), lowered.graph.n_random
     help = "draw some: `key=0, n_masks=16`"
-    lengths = on_device(present_lengths(rows.codes[:n].T)[:, None])
+    make = OfNetwork(*device_given(rows), on_device(present_lengths(rows.codes[:n].T)[:, None]))
     if isinstance(lowered_mask, VisitMask) and lowered_mask.has_one_path:
         law = derive.visit_law(lowered, lowered_mask)
-        return -_along_path(law, params, *_device(rows), lengths, on_device(rows.codes[:n]))
+        return -_along_path(make, law, params, on_device(rows.codes[:n]))
     if lowered_mask.support_size > BUDGET.support:
         message = f"mask `{mask.name}` has {lowered_mask.support_size:.3g} distinct blocks, more than the limit of {BUDGET.support}"
         raise fail("E602", message, mask.span, help=help)
     if isinstance(lowered_mask, VisitMask):
-        return _bound(lowered, params, rows, lowered_mask, lengths, help)
+        return _bound(lowered, params, rows, lowered_mask, make, help)
     blocks, probabilities = lowered_mask.enumerate_blocks()
     padded = bool((rows.codes[:n] < 0).any())
     if probabilities is None or (padded and lowered_mask.counts_cells):
@@ -209,11 +223,10 @@ def _listed(lowered: Lowered, params: Networks, rows: NetworkRows, mask: ir.Mask
     held = np.zeros((len(blocks), lowered.graph.n_cells + 1), bool)
     held[np.arange(len(blocks))[:, None], blocks] = True
     codes, hidden, weights = (on_device(a) for a in (rows.codes[:n], held[:, :n], probabilities))
-    given, given_lengths = _device(rows)
-    return _fixed(params, given, given_lengths, lengths, codes, hidden, weights)
+    return fixed_losses(make, params, codes, hidden, weights)
 
 
-def _bound(lowered: Lowered, params: Networks, rows: NetworkRows, mask: VisitMask, lengths: jax.Array, help: str) -> jax.Array:
+def _bound(lowered: Lowered, params: Networks, rows: NetworkRows, mask: VisitMask, make: OfNetwork, help: str) -> jax.Array:
     """Return a decoder's bound of -log p for each row, over every block K that it may hide.
 
     Raises:
@@ -225,48 +238,31 @@ def _bound(lowered: Lowered, params: Networks, rows: NetworkRows, mask: VisitMas
     temperature = float(refinement(mask.call, lowered.bound)["temperature"])  # type: ignore[arg-type]
     hidden, scored, weights = mask.scored_blocks()
     codes, held, weigh, counts = (on_device(a) for a in (rows.codes[:n], hidden[:, :n], weights, scored[:, :n]))
-    given, given_lengths = _device(rows)
-    return _fixed(params, given, given_lengths, lengths, codes, held, weigh, counts, temperature)
+    return fixed_losses(make, params, codes, held, weigh, counts, temperature)
 
 
 @bounded_jit
-def _along_path(
-    law: derive.VisitLaw,
-    params: Networks,
-    given: tuple[jax.Array, ...],
-    given_lengths: tuple[jax.Array, ...],
-    lengths: jax.Array,
-    codes: jax.Array,
-) -> jax.Array:
-    graph = _graph_of(params, given, given_lengths, lengths, codes.shape[0])
-    return law.log_p(graph, params, jnp.maximum(codes, 0), codes >= 0)
+def _along_path(make: OfNetwork, law: derive.VisitLaw, params: Networks, codes: jax.Array) -> jax.Array:
+    return law.log_p(make(params, codes), params, jnp.maximum(codes, 0), codes >= 0)
 
 
 @bounded_jit
-def _fixed(
+def fixed_losses(
+    make: Any,
     params: Networks,
-    given: tuple[jax.Array, ...],
-    given_lengths: tuple[jax.Array, ...],
-    lengths: jax.Array,
     codes: jax.Array,
     held: jax.Array,
     probabilities: jax.Array,
     scored: jax.Array | None = None,
     temperature: float = 1.0,
 ) -> jax.Array:
-    graph = _graph_of(params, given, given_lengths, lengths, codes.shape[0])
-    return derive.fixed_loss(graph, params, codes, held, probabilities, scored, temperature)
+    """Return `fixed_loss` of the conditional that a factory makes for some rows."""
+    return derive.fixed_loss(make(params, codes), params, codes, held, probabilities, scored, temperature)
 
 
-def _graph_of(
-    params: Networks, given: tuple[jax.Array, ...], given_lengths: tuple[jax.Array, ...], lengths: jax.Array, width: int
-) -> derive.NetworkGraph:
-    (label, network), *_ = params.items()
-    encoded = derive.encode_rows(network, given, given_lengths, lengths.shape[0])
-    return derive.network_graph(network, label, encoded, lengths, width)
-
-
-_graph = bounded_jit(_graph_of)
+@bounded_jit
+def _graph(make: OfNetwork, params: Networks, codes: jax.Array) -> derive.NetworkGraph:
+    return make(params, codes)
 
 
 def log_prob(lowered: Lowered, params: Networks, x: Rows, missing: Missing | None, given: Given | None) -> jax.Array:
@@ -295,7 +291,8 @@ def log_prob(lowered: Lowered, params: Networks, x: Rows, missing: Missing | Non
         # Padding dominates the cost of short rows, so that the width is cut to that of the longest
         # row.
         width = min(standard_widths(int(own.max(initial=1)))[-1], n)
-        out.append(_log_prob(params, *_device(part), on_device(own[:, None]), on_device(part.codes[:width])))
+        make = OfNetwork(*device_given(part), on_device(own[:, None]))
+        out.append(_log_prob(make, params, on_device(part.codes[:width])))
     return answer(_joined(out, rows.n_rows) if out else np.zeros(0, derive.float_type()), rows.shape)
 
 
@@ -324,22 +321,14 @@ def next_symbol(lowered: Lowered, params: Networks, prefix: ArrayLike, given: Gi
     out = []
     for some in _pieces(lowered, count, params) if count else ():
         part = rows.take(some)
-        lengths = on_device(np.full((part.n_rows, 1), n, np.int32))
-        out.append(_next(params, *_device(part), lengths, on_device(part.codes[:n]), on_device(cell, np.int32)))
+        make = OfNetwork(*device_given(part), on_device(np.full((part.n_rows, 1), n, np.int32)))
+        out.append(_next(make, params, on_device(part.codes[:n]), on_device(cell, np.int32)))
     return np.asarray(_joined(out, count) if out else np.zeros((0, q), derive.float_type())).reshape(*lead, q)
 
 
 @bounded_jit
-def _next(
-    params: Networks,
-    given: tuple[jax.Array, ...],
-    given_lengths: tuple[jax.Array, ...],
-    lengths: jax.Array,
-    codes: jax.Array,
-    cell: jax.Array,
-) -> jax.Array:
-    graph = _graph_of(params, given, given_lengths, lengths, codes.shape[0])
-    return jax.nn.softmax(jnp.take(graph.logits(params, codes), cell, axis=1), axis=-1)
+def _next(make: OfNetwork, params: Networks, codes: jax.Array, cell: jax.Array) -> jax.Array:
+    return jax.nn.softmax(jnp.take(make(params, codes).logits(params, codes), cell, axis=1), axis=-1)
 
 
 def features(lowered: Lowered, params: Networks, prefixes: np.ndarray, given: Given | None) -> np.ndarray:
@@ -365,7 +354,7 @@ def features(lowered: Lowered, params: Networks, prefixes: np.ndarray, given: Gi
     out = []
     for some in _pieces(lowered, count, params):
         part = rows.take(some)
-        out.append(_features(params, *_device(part), on_device(part.codes.T)))
+        out.append(_features(params, *device_given(part), on_device(part.codes.T)))
     return _joined(out, count)
 
 
@@ -408,11 +397,9 @@ def verify_all_seen(graph: FactorGraph) -> None:
 
 
 @bounded_jit
-def _log_prob(
-    params: Networks, given: tuple[jax.Array, ...], given_lengths: tuple[jax.Array, ...], lengths: jax.Array, codes: jax.Array
-) -> jax.Array:
-    graph = _graph_of(params, given, given_lengths, lengths, codes.shape[0])
-    return -jnp.where(codes >= 0, derive.negative_log(graph.logits(params, codes), codes), 0.0).sum(axis=0)
+def _log_prob(make: OfNetwork, params: Networks, codes: jax.Array) -> jax.Array:
+    logits = make(params, codes).logits(params, codes)
+    return -jnp.where(codes >= 0, derive.negative_log(logits, codes), 0.0).sum(axis=0)
 
 
 def log_conditional(lowered: Lowered, params: Networks, x: Rows, K: Sequence[int] | int, given: Given | None) -> jax.Array:
@@ -449,8 +436,8 @@ def log_conditional(lowered: Lowered, params: Networks, x: Rows, K: Sequence[int
     found = []
     for some in _pieces(lowered, rows.n_rows, params):
         part = rows.take(some)
-        lengths = np.full((part.n_rows, 1), host.n_random, np.int32)
-        found.append(_own_tables(params, *_device(part), *(on_device(a) for a in (lengths, part.codes[: host.n_random], held))))
+        make = OfNetwork(*device_given(part), on_device(np.full((part.n_rows, 1), host.n_random, np.int32)))
+        found.append(_own_tables(make, params, on_device(part.codes[: host.n_random]), on_device(held)))
     tables = _joined(found, rows.n_rows)[:, cells]
     out = tables[:, 0]
     for m in range(1, len(cells)):
@@ -459,15 +446,8 @@ def log_conditional(lowered: Lowered, params: Networks, x: Rows, K: Sequence[int
 
 
 @bounded_jit
-def _own_tables(
-    params: Networks,
-    given: tuple[jax.Array, ...],
-    given_lengths: tuple[jax.Array, ...],
-    lengths: jax.Array,
-    codes: jax.Array,
-    held: jax.Array,
-) -> jax.Array:
-    return derive.cell_tables(_graph_of(params, given, given_lengths, lengths, codes.shape[0]), params, codes, held)
+def _own_tables(make: OfNetwork, params: Networks, codes: jax.Array, held: jax.Array) -> jax.Array:
+    return derive.cell_tables(make(params, codes), params, codes, held)
 
 
 @bounded_jit
@@ -506,10 +486,11 @@ def attention(
         if ((ends < shown) | (ends > n)).any():
             raise fail("E507", f"lengths of rows lie between the place of their last value and {n}, got {ends.min()} to {ends.max()}")
     seen = np.where((seen < 0) & (np.arange(n) < ends[:, None]), int(lowered.graph.sizes.max()), seen)
-    arguments = (params, *_device(rows), on_device(seen), on_device(ends))
+    arguments = (params, *device_given(rows), on_device(seen), on_device(ends))
     entries = sum(float(np.prod(a.shape)) for a in jax.tree.leaves(eqx.filter_eval_shape(_attention, *arguments)))
     if entries > MOST_ATTENTION_WEIGHTS:
-        message = f"the attention of {rows.n_rows:,} rows has {entries:.3g} weights, more than the limit of {MOST_ATTENTION_WEIGHTS:.3g}"
+        message = f"the attention of {rows.n_rows:,} rows has {entries:.3g} weights"
+        message += f", more than the limit of {MOST_ATTENTION_WEIGHTS:.3g}"
         raise fail("E601", message, help="take fewer rows at a time")
     found = _attention(*arguments)
     kinds = {"self": found.self_weights, "cross": found.cross_weights, "positional": found.positional_weights}
@@ -596,7 +577,8 @@ def _over_states(
     wide = {k: jax.tree.map(_as_double, v) for k, v in params.items()}
     rows = NetworkRows(np.zeros((lowered.graph.n_cells, 1), np.int32), arrays, ())
     n = lowered.graph.n_random
-    return wide, _graph(wide, *_device(rows), on_device(np.full((1, states), n), np.int32), n)
+    make = OfNetwork(*device_given(rows), on_device(np.full((1, states), n), np.int32))
+    return wide, _graph(make, wide, on_device(rows.codes[:n]))
 
 
 def _as_double(leaf: PyTree) -> PyTree:

@@ -96,7 +96,8 @@ def interaction_slopes(graph: FactorGraph, plan: PairTables, params: Mapping[str
     onto = scipy.sparse.csr_array((flat, (of, np.arange(len(flat)))), shape=(len(directions), len(flat)))
     weights = onto @ plan.sums
     vector = np.concatenate([np.ravel(params[p.name]) for p in graph.parameters] or [np.zeros(0)]).astype(float)
-    step = max(1, PAIR_DERIVATIVES_AT_ONCE // max(sum(t.entries for t in plan.tables), len(directions)))
+    columns = max(sum(t.entries for t in plan.tables), len(directions))
+    step = max(1, PAIR_DERIVATIVES_AT_ONCE // columns)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         sizes, device = np.append(graph.sizes, 1), derive.graph_arrays(graph)
         each = [derive.Table(device.groups[t.group], t, derive.table_codes(t, sizes[graph.factors[t.group].cells])) for t in plan.tables]

@@ -150,15 +150,15 @@ def given_params(graph: FactorGraph, params: ParamsLike, what: str = "params") -
     _verify_dict([p.name for p in graph.parameters], params, what)
     arrays = {p.name: _array(p, params[p.name], what) for p in graph.parameters if p.name in params}
     for p in graph.parameters:
+        if p.kind not in JOINT or isinstance(arrays.get(p.name), jax.core.Tracer | None):  # pyright: ignore[reportAttributeAccessIssue]
+            continue
+        value = np.asarray(arrays[p.name])
         # log Z of a product of distributions is 0 only if they are normalised.
-        if p.kind == "simplex" and not isinstance(arrays.get(p.name), jax.core.Tracer | None):  # pyright: ignore[reportAttributeAccessIssue]
-            value = np.asarray(arrays[p.name])
-            if (value < 0).any() or np.abs(value.sum(-1) - 1).max(initial=0.0) > SIMPLEX_ERROR:
-                worst = value.sum(-1).ravel()[int(np.argmax(np.abs(value.sum(-1) - 1)))]
-                message = f"{what}[{p.name!r}] is a simplex: its last axis is not negative and sums to 1; found a sum of {worst:g}"
-                raise fail("E509", message, help="divide by the sum over the last axis")
-        known = p.kind == "ordered" and not isinstance(arrays.get(p.name), jax.core.Tracer | None)  # pyright: ignore[reportAttributeAccessIssue]
-        if known and (np.diff(np.asarray(arrays[p.name])) <= 0).any():
+        if p.kind == "simplex" and ((value < 0).any() or np.abs(value.sum(-1) - 1).max(initial=0.0) > SIMPLEX_ERROR):
+            worst = value.sum(-1).ravel()[int(np.argmax(np.abs(value.sum(-1) - 1)))]
+            message = f"{what}[{p.name!r}] is a simplex: its last axis is not negative and sums to 1; found a sum of {worst:g}"
+            raise fail("E509", message, help="divide by the sum over the last axis")
+        if p.kind == "ordered" and (np.diff(value) <= 0).any():
             message = f"{what}[{p.name!r}] is ordered: it increases along its last axis"
             raise fail("E509", message, help="sort it; no two entries are equal")
     return arrays

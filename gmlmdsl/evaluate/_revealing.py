@@ -74,7 +74,8 @@ def is_reducible(objective: Objective, params: dict[str, jax.Array]) -> bool | N
     if loss is None or loss.law is None or host.given:
         return None  # with given variables each row has its own chain
     count = joint_count(host.sizes)
-    if count > MOST_LINKED_STATES or count * sum(b.cells.shape[0] for b in loss.blocks) > MOST_LINKS:
+    links = count * sum(b.cells.shape[0] for b in loss.blocks)
+    if count > MOST_LINKED_STATES or links > MOST_LINKS:
         return None
     states = all_states(host)
     sizes = host.sizes.astype(np.int64)

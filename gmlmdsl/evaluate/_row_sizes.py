@@ -89,7 +89,8 @@ def size_of(rows: int, cost: float) -> int:
 
     It is one of few sizes, or a smaller power of two if a row is costly.
     """
-    size = LARGE_CALL if rows > LARGE_CALL else next((s for s in CALL_SIZES if s >= rows), CALL_SIZES[-1])
+    size = next((s for s in CALL_SIZES if s >= rows), CALL_SIZES[-1])
+    size = LARGE_CALL if rows > LARGE_CALL else size
     return min(size, _most(cost))
 
 

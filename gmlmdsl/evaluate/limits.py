@@ -14,8 +14,8 @@ HOST_SECONDS = 3.0
 
 # Elimination in NumPy.
 # Time of one step, with its place in the plan, on one core. This time and the next two decide
-# between this engine and a compiled one. On the networks of `tests/benchmarks/bayesian.py` their sums
-# are up to three times as high as the times that were measured.
+# between this engine and a compiled one. On the networks of `tests/benchmarks/bayesian.py` their
+# sums are up to three times as high as the times that were measured.
 STEP_SECONDS = 5e-5
 FACTOR_SECONDS = 5e-6  # Time of one factor on one core.
 ENTRY_SECONDS = 1.5e-8  # Time of one table entry on one core.

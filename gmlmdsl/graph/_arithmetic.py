@@ -133,5 +133,6 @@ def _doubtful(operator: str, operands: list[Array], found: Array) -> Array | boo
         return (divisor == 0) | ((divided == LEAST) & (divisor == -1))
     small = all(o.size == 0 or (o.min() > -SAFE_OPERAND and o.max() < SAFE_OPERAND) for o in (_plain(o) for o in operands))
     if operator == "^" or not small:
-        return ~(np.abs(OPERATORS[operator](*(_plain(o).astype(float) for o in operands))) < SAFE_INTEGER)
+        estimate = OPERATORS[operator](*(_plain(o).astype(float) for o in operands))
+        return ~(np.abs(estimate) < SAFE_INTEGER)
     return False

@@ -1,4 +1,4 @@
-"""Binding of inputs: arrays for inputs, members for index sets, edges for graphs, turns for loops of samplers and mixtures."""
+"""Binding of inputs: arrays, members of index sets, edges of graphs, iterations of loops."""
 
 from __future__ import annotations
 
@@ -325,7 +325,7 @@ def _coords(bound: Bound, coords: Mapping[str, Sequence[Label]]) -> dict[str, tu
 
 
 def _written_out(bound: Bound, faults: Faults) -> Program:
-    """Return the program with loops in samplers and mixtures expanded: no later stage knows how many iterations they have.
+    """Return the program with the loops in samplers and mixtures expanded.
 
     These are `repeat s in range(3) { .. }` and rows of mixtures with a `for`. A mask or sampler
     with too many iterations is left out.
@@ -387,7 +387,8 @@ def _rows(mixture: Any, bound: Bound, values: Values) -> Any:
 def _turns(clauses: ir.Clauses, bound: Bound, values: Values) -> list[dict[str, ir.Literal]]:
     names, count = listed_turns(ir.substitute_in_clauses(clauses, values), bound)
     if count > MOST_REPEATS:
-        raise fail("E412", f"this has {count:,} turns, each a statement of its own: more than {MOST_REPEATS:,}", clauses.span, "too many")
+        message = f"this has {count:,} turns, each a statement of its own: more than {MOST_REPEATS:,}"
+        raise fail("E412", message, clauses.span, "too many")
     return [{n: ir.Literal(clauses.span, int(v[k])) for n, v in names.items()} for k in range(count)]
 
 
@@ -434,4 +435,5 @@ def _note(call: ir.FormCall, name: str, arrays: list[str], given: Array, edges: 
 
 
 def _shown_pairs(pairs: Array) -> str:
-    return ", ".join([*(f"({i}, {j})" for i, j in pairs[:MOST_SHOWN_PAIRS].tolist()), *([".."] if len(pairs) > MOST_SHOWN_PAIRS else [])])
+    shown = [f"({i}, {j})" for i, j in pairs[:MOST_SHOWN_PAIRS].tolist()]
+    return ", ".join([*shown, ".."] if len(pairs) > MOST_SHOWN_PAIRS else shown)

@@ -173,7 +173,7 @@ class Bound:
         return tuple(range(self.domain_size(d))) if scale is None else scale.numbers
 
     def scale(self, d: ir.Domain) -> Scale | None:
-        """Return which number each code of a domain stands for; None for letters, labels and real numbers."""
+        """Return the number of each code of a domain; None for letters, labels and real numbers."""
         if d.scale is None:
             return None
         return replace(d.scale, first=d.scale.first if d.start is None else self.integer(d.start), size=self.domain_size(d))

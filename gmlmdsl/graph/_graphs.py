@@ -83,7 +83,8 @@ def _lengths(call: ir.FormCall, bound: Bound) -> tuple[int, ...]:
 
 def _verify_count(edges: int, call: ir.FormCall) -> None:
     if edges > MOST_GRAPH_SIZE:
-        raise fail("E412", f"the graph has {edges:,} edges, more than {MOST_GRAPH_SIZE:,}", call.span, "too large")
+        message = f"the graph has {edges:,} edges, more than {MOST_GRAPH_SIZE:,}"
+        raise fail("E412", message, call.span, "too large")
 
 
 def _line(nodes: Array, wrap: bool) -> Array:
@@ -144,7 +145,8 @@ def _from_input(call: ir.FormCall, bound: Bound) -> GraphArrays:
     pairs, n = bound.inputs[name], _size(call.arguments["nodes"], bound)
     where = call.span
     if n > MOST_GRAPH_SIZE:
-        raise fail("E412", f"the graph has {n:,} nodes, more than {MOST_GRAPH_SIZE:,}", where, "too large")
+        message = f"the graph has {n:,} nodes, more than {MOST_GRAPH_SIZE:,}"
+        raise fail("E412", message, where, "too large")
     if pairs.shape[1] != 2:
         raise fail("E405", f"`{name}` must have shape (edges, 2), got {pairs.shape}", where)
     if pairs.size and (pairs.min() < 0 or pairs.max() >= n):

@@ -14,12 +14,11 @@ import numpy as np
 from .._diagnostics import Faults, Span, each, fail
 from ..program import CODES, ir
 from ._bound import Bound
-from ._constants import constant, in_range, looked_up, product, turned, whole
+from ._constants import constant, in_range, looked_up, product, turned, verify_index, whole
 from ._factor_graph import FactorGroup
 from ._given_rows import over_domains
 from ._graph_arrays import edge_places, ends, entry_places, is_unordered, lower_end_first, swaps_further
 from ._graph_variables import GivenArray, GivenTables, ParameterArray, VariableArray
-from ._index_check import verify_index
 from ._scopes import JointValues, alike
 from ._turns import Turns, deeper, keep_used, unroll, with_turns
 from .limits import MOST_CHOSEN_MEMBERS, MOST_INDEX_ENTRIES, MOST_NORMALISED
@@ -98,7 +97,7 @@ class Lowering:
         return self.stored(value)
 
     def stored(self, value: Array) -> Column:
-        """The leaf for an array of numbers; equal ones are one leaf, so that what is written twice is seen to be the same."""
+        """Return the leaf of an array of numbers. Equal arrays are one leaf."""
         key = (value.dtype.str, value.shape, value.tobytes())
         if key not in self._columns:
             self._columns[key] = len(self.columns)

@@ -1,4 +1,4 @@
-"""Lowering of a `conditional`: its network, its masks' corruption, and the options of its decoders."""
+"""Lowering of a `conditional`: its network, its masks' corruption, its decoders' options."""
 
 from __future__ import annotations
 

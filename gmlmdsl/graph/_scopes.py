@@ -84,9 +84,15 @@ def alike(cells: Array, none: int) -> Iterator[tuple[Array, tuple[int, ...]]]:
     first = np.maximum.accumulate(np.where(np.pad(again, ((0, 0), (1, 0))), 0, np.arange(slots)), axis=1)
     owners = np.empty_like(order)
     np.put_along_axis(owners, order, np.take_along_axis(order, first, axis=1), axis=1)
-    patterns, which = np.unique(owners, axis=0, return_inverse=True)
-    for k, pattern in enumerate(patterns):
-        yield np.flatnonzero(which.reshape(-1) == k), tuple(pattern.tolist())
+    for pattern, rows in grouped(owners):
+        yield rows, tuple(pattern.tolist())
+
+
+def grouped(rows: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield each distinct row of a matrix, in ascending order, with the numbers of these rows."""
+    kinds, which = np.unique(rows, axis=0, return_inverse=True)
+    for k, kind in enumerate(kinds):
+        yield kind, np.flatnonzero(which.reshape(-1) == k)
 
 
 def neighbours(scopes: Iterable[Array], n: int) -> tuple[Array, Array]:
@@ -120,3 +126,14 @@ def distinct(values: Array) -> Array:
     fresh = np.ones(len(found), bool)
     np.not_equal(found[1:], found[:-1], out=fresh[1:])
     return found[fresh]
+
+
+def rank_within(keys: Array) -> Array:
+    """Return how many equal keys precede each key."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    fresh = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(keys) else np.zeros(0, np.int64)
+    lengths = np.diff(np.append(fresh, len(keys)))
+    out = np.empty(len(keys), np.int64)
+    out[order] = np.arange(len(keys)) - np.repeat(fresh, lengths)
+    return out

@@ -82,7 +82,8 @@ def tried(group: FactorGroup, sizes: Sequence[int], none: int) -> Iterator[tuple
 def _row_by_row(group: FactorGroup, sizes: Sequence[int]) -> Iterator[tuple[FactorGroup, Sequence[int]]]:
     """Yield the group with some rows of its data at a time."""
     assert group.given is not None
-    slot, step = group.given.slot, max(1, int(MOST_TRIED_VALUES // np.prod([float(q) for q in sizes])))
+    values = np.prod([float(q) for q in sizes])
+    slot, step = group.given.slot, max(1, int(MOST_TRIED_VALUES // values))
     for start in range(0, group.given.rows, step):
         stop = min(group.given.rows, start + step)
         yield rows_of(group, start, stop), [stop - start if k == slot else q for k, q in enumerate(sizes)]

@@ -4,18 +4,16 @@ In: a `FactorGraph`. Out: plans of how to sum and draw, and their costs. Never: 
 """
 
 from ._block_tables import BlockTables, GraphTables, block_arrays, size_classes
-from ._bound_faults import TemperPlan, plan_temper, sound_model, with_others
+from ._bound_faults import plan_temper, sound_model, with_others
 from ._check_size import check_bound
 from ._clusters import Bonds, ClusterPlan, no_loss, plan_clusters
 from ._elimination import Elimination, plan_elimination
-from ._forced import searched as searched
-from ._forced import with_forced as with_forced
+from ._forced import searched, with_forced
 from ._gaps import GapPlan, GapTerms, affordable_rows, gap_terms, plan_completions, plan_gaps, verify_gaps
 from ._hidden import HiddenPlan, is_whole, plan_hidden, plan_sum
 from ._lints import lint_conditional, lint_sizes, verify_moves_all
 from ._loop import Loop, plan_loop
 from ._loss_blocks import (
-    LossBlocks,
     MaskPlan,
     alike_blocks,
     is_large,
@@ -29,9 +27,8 @@ from ._loss_blocks import (
 from ._memory import sum_memory, verify_held
 from ._packing import Packing, packing
 from ._pair_tables import PairTables, plan_pair_tables
-from ._partial_sums import keeps_maxima as keeps_maxima
-from ._partial_sums import with_partial_sums as with_partial_sums
-from ._plan import BlockPlan, is_affordable, plan_block, plan_blocks, touching_factors, verify_affordable
+from ._partial_sums import keeps_maxima, with_partial_sums
+from ._plan import BlockPlan, is_affordable, plan_block, verify_affordable
 from ._prefixes import PrefixPlan, plan_instead, plan_prefixes
 from ._shared_copies import SharedCopies, plan_copies, whole_copies
 from ._stages import Stage

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..graph import FactorGraph, FactorGroup, distinct, range_of
+from ..graph import FactorGraph, FactorGroup, distinct, range_of, rank_within
 from ..graph.nodes import Apply, Gather, Node, nodes_in
 from ._table_entries import FactorTable, entry_values
 from .limits import DENSE_RATIO, MOST_BLOCK_PLACES, MOST_GROUP_ENTRIES, MOST_USES, TREE_PRODUCTS
@@ -328,7 +328,7 @@ class _Filling:
             mine = np.flatnonzero((u.context == self.n).all(axis=1))
             lists.append((u.block[mine], self.windows(u, mine, None)[:, :, 0]))
         block = np.concatenate([b for b, _ in lists])
-        turn = _turns(block)
+        turn = rank_within(block)
         blocks, values, _ = self.codes.shape
         out = np.full((blocks, int(turn.max(initial=0)) + 1, values), self.size, np.int32)
         out[block, turn] = np.concatenate([w for _, w in lists])
@@ -337,15 +337,14 @@ class _Filling:
     def placed(self, group: _Contexts) -> ContextTables:
         """Return the entries of factors with a context."""
         radix = self.sizes[group.cells]
-        after = np.concatenate([radix[:, 1:], np.ones((len(radix), 1), radix.dtype)], axis=1).astype(np.int64)
-        strides = np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
+        strides = place_values(radix)
         (blocks, values, _), contexts, width, of = self.codes.shape, len(group.cells), group.width, None
         block = np.concatenate([u.block[at] for u, (at, _) in zip(self.found, group.uses, strict=True)])
         number = np.concatenate([c for _, c in group.uses])
         pair, column = block * contexts + number, number
         if not group.dense(blocks):
             mine = group.pairs // contexts
-            turn = _turns(mine)
+            turn = rank_within(mine)
             of = np.zeros((blocks, group.degree), np.int32)
             of[mine, turn] = group.pairs % contexts
             column = turn[np.searchsorted(group.pairs, pair)]
@@ -353,7 +352,7 @@ class _Filling:
             self.windows(u, at, (group.cells[c], radix[c], strides[c], width)) for u, (at, c) in zip(self.found, group.uses, strict=True)
         ]
         out = np.full((blocks, group.several, values, group.columns(blocks), width), self.size, np.int32)
-        out[block, _turns(pair), :, column] = np.concatenate(windows)
+        out[block, rank_within(pair), :, column] = np.concatenate(windows)
         return ContextTables(group.cells, strides, of, out)
 
     def windows(self, u: _Uses, mine: Array, context: tuple[Array, Array, Array, int] | None) -> Array:
@@ -393,17 +392,6 @@ def _context_codes(cell: Array, n: int, cells: Array, radix: Array, strides: Arr
     return np.where(same.any(axis=1)[:, None], (np.arange(width) // stride) % size, 0)
 
 
-def _turns(keys: Array) -> Array:
-    """Return how many equal keys precede each key."""
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    fresh = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(keys) else np.zeros(0, np.int64)
-    lengths = np.diff(np.append(fresh, len(keys)))
-    out = np.empty(len(keys), np.int64)
-    out[order] = np.arange(len(keys)) - np.repeat(fresh, lengths)
-    return out
-
-
 # Blocks as index arrays
 
 
@@ -422,10 +410,15 @@ def block_arrays(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorG
     The radix is the number of values of each member. Each array has shape (blocks, ..).
     """
     radix = np.append(graph.sizes, 1)[blocks].astype(np.int64)
-    after = np.concatenate([radix[:, 1:], np.ones((len(blocks), 1), np.int64)], axis=1)
-    strides = np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
     incidences = [*graph.incidences, *(g.incidence(graph.n_cells) for g in extra)]
-    return [blocks, radix, strides, *(_touching(starts, found, blocks) for starts, found in incidences)]
+    return [blocks, radix, place_values(radix), *(_touching(starts, found, blocks) for starts, found in incidences)]
+
+
+def place_values(radix: np.ndarray) -> np.ndarray:
+    """Return the place value of each digit of mixed-radix numbers, shape (numbers, digits)."""
+    after = np.ones(radix.shape, np.int64)
+    after[:, :-1] = radix[:, 1:]
+    return np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
 
 
 def _touching(starts: np.ndarray, found: np.ndarray, blocks: np.ndarray) -> np.ndarray:

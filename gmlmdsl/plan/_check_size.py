@@ -250,7 +250,8 @@ def check_bound(program: Program, inputs: Mapping[str, InputLike]) -> tuple[tupl
     found += allowed(bound.notes, program.allowances)
     left = [] if found else [g for g in known.graphs if g not in bound.program.graphs]
     unsaid = [f"{listed(sorted(missing))} without a default{UNSAID}"] if missing and known != program else []
-    large = [f"graph `{g}` has more than {MOST_CHECKED_EDGES:,} nodes and edges{LEFT}" for g in left]
+    words = f"has more than {MOST_CHECKED_EDGES:,} nodes and edges{LEFT}"
+    large = [f"graph `{g}` {words}" for g in left]
     for name in bound.program.models:
         words = too_large(bound, name)
         if words:

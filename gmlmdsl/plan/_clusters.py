@@ -205,9 +205,7 @@ def _bonds(graph: FactorGraph, mask: PercolationMask, q: int) -> tuple[Bonds, tu
         on = np.zeros(group.n, bool)
         table = factor_table(k, group, np.append(graph.sizes, 1), start)
         if table is not None and group.cells.shape[1] > 1 and stays_finite(graph, group, table):
-            low, high, on = _pairs(group, n)
-            edge = np.searchsorted(keys, low * n + high).clip(max=len(keys) - 1)
-            on &= keys[edge] == low * n + high
+            low, high, on, edge = _on_edges(group, n, keys)
             if on.any():
                 here = group.cells[on]
                 strides = [(table.strides * (here == end[on, None])).sum(axis=1) for end in (low, high)]
@@ -216,9 +214,7 @@ def _bonds(graph: FactorGraph, mask: PercolationMask, q: int) -> tuple[Bonds, tu
                 tables.append(table)
                 start += table.entries
         if table is None and group.kind == "require" and group.given is None and group.n and group.cells.shape[1] > 1:
-            low, high, on = _pairs(group, n)
-            edge = np.searchsorted(keys, low * n + high).clip(max=len(keys) - 1)
-            on &= keys[edge] == low * n + high
+            low, high, on, edge = _on_edges(group, n, keys)
             if on.any():
                 _restrict(allowed, edge[on], group.take(np.flatnonzero(on)), low[on])
                 requires.append(k)
@@ -239,12 +235,16 @@ def _restrict(allowed: Array, edge: Array, group: FactorGroup, low: Array) -> No
         np.logical_and.at(allowed, edge[rows], np.broadcast_to(found, (part.n, q * q)).reshape(-1, q, q))
 
 
-def _pairs(group: FactorGroup, n: int) -> tuple[Array, Array, Array]:
-    """Return the first and last cell of each factor, and whether it has exactly these two."""
+def _on_edges(group: FactorGroup, n: int, keys: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the first and last cell of each factor, whether they alone make an edge, and which.
+
+    `keys` are the numbers n i + j of the edges (i, j), ascending.
+    """
     cells = group.cells.astype(np.int64)
     low, high = np.where(cells < n, cells, n).min(axis=1), np.where(cells < n, cells, -1).max(axis=1)
     two = ((cells == low[:, None]) | (cells == high[:, None]) | (cells >= n)).all(axis=1)
-    return low, high, two & (low < high)
+    edge = np.searchsorted(keys, low * n + high).clip(max=len(keys) - 1)
+    return low, high, two & (low < high) & (keys[edge] == low * n + high), edge
 
 
 def _placed(tables: list[FactorTable], parts: list[Array], allowed: Array, requires: tuple[int, ...], entries: int, span: Span) -> Bonds:

@@ -183,7 +183,8 @@ def plan_elimination(
     if 0 < core <= MOST_COMPARED_CELLS:
         tried(lambda s: s.eliminate_core(shallow=False))
     # Fewer levels justify more work, because all steps of one level run at once.
-    greedy = None if not found else found[0 if found[0].flops <= WORTH_FEWER_LEVELS * found[-1].flops else -1]
+    shallow = found and found[0].flops <= WORTH_FEWER_LEVELS * found[-1].flops
+    greedy = found[0 if shallow else -1] if found else None
     dear = None if found else faults[-1]
     if core <= MOST_CORE and (greedy is None or greedy.flops > DEAR_OPERATIONS):
         tried(lambda s: s.eliminate_listed(s.banded()))
@@ -272,7 +273,7 @@ class _Search:
         return {c: {o for o in self.near[self.starts[c] : self.starts[c + 1]].tolist() if not self.done[o]} for c in left}
 
     def _eliminate(self, cell: int, near: dict[int, set[int]]) -> dict[int, set[int]]:
-        """Eliminate a cell, join its neighbours to one another, and return the new neighbours of each."""
+        """Eliminate a cell, join its neighbours, and return the new neighbours of each."""
         around = near.pop(cell)
         logs = math.log(self.sizes[cell]) + sum(math.log(self.sizes[o]) for o in around)
         self.add(cell, tuple(around), math.exp(min(logs, 700.0)))

@@ -1,4 +1,4 @@
-"""Cells whose values follow from fixed cells by requirements, as the cells of a Sudoku follow from its numbers."""
+"""Cells whose values follow from fixed cells by requirements, as in a Sudoku."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _with_value(left: Array, cell: int, value: int) -> Array:
 
 
 def _begun(graph: FactorGraph, held: Array, codes: Array) -> tuple[_Rules, Array]:
-    """Return the rules of a graph, and the values that the fixed cells leave, shape (cells + 1, values)."""
+    """Return the rules of a graph, and the values that fixed cells leave, (cells + 1, values)."""
     sizes = np.append(graph.sizes, 1)
     values = np.arange(sizes.max())
     return _rules(graph, sizes), (values < sizes[:, None]) & (~np.append(held, False)[:, None] | (values == np.append(codes, 0)[:, None]))

@@ -107,8 +107,8 @@ def _joint_table(graph: FactorGraph) -> Array | None:
     """
     groups, cells = (*graph.factors, *graph.requires), np.arange(graph.n_random)
     states = joint_states(cells, graph)
-    known = states is not None and len(states) <= MOST_LINTED_STATES and sum(g.n for g in groups) <= MOST_LINTED_INSTANCES
-    if states is None or not known or any(g.given is not None or g.parameters for g in groups):
+    few = sum(g.n for g in groups) <= MOST_LINTED_INSTANCES
+    if states is None or len(states) > MOST_LINTED_STATES or not few or any(g.given is not None or g.parameters for g in groups):
         return None
     log_p = np.zeros(len(states))
     for g in groups:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._elimination import Elimination
+from ._stages import side_by_side
 from ._tables import FactorTables, TableUse
 from .limits import MOST_LOOP_PLACES, PICKED, SOURCES, TURN_ENTRIES
 
@@ -122,7 +123,7 @@ def plan_loop(plan: Elimination, tables: Sequence[FactorTables], uses: Sequence[
     n, values = len(plan.parents), int(plan.radix.max(initial=1))
     taken, single, sources, component = _factors(plan, tables, uses, values)
     nodes = _nodes(plan, sources, values)
-    radix = _padded([k.radix for k in nodes], 1)
+    radix = side_by_side([k.radix for k in nodes], 1)
     levels = np.array([k.level for k in nodes], np.int64)
     lanes, together = _shape(radix, levels)
     kept = _Messages(radix, levels, lanes, together, len(component))
@@ -324,10 +325,3 @@ def _picks(levels: Array) -> Array:
         turn[: len(here)] = here
         turns.append(turn.reshape(-1, PICKED))
     return np.concatenate(turns)
-
-
-def _padded(rows: Sequence[tuple[int, ...]], value: int) -> Array:
-    out = np.full((len(rows), max(map(len, rows))), value, np.int64)
-    for k, row in enumerate(rows):
-        out[k, : len(row)] = row
-    return out

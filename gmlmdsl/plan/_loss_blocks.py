@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._diagnostics import GmlmError, Span, counted
-from ..graph import FactorGraph, FactorGroup
+from ..graph import FactorGraph, FactorGroup, grouped
 from ..masks import AbstractMask
 from ._block_tables import (
     BlockTables,
@@ -186,9 +186,7 @@ def alike_blocks(graph: FactorGraph, blocks: Array) -> list[Array]:
     for starts, _ in graph.incidences:
         lengths = np.append(np.diff(starts), 0)
         factors = np.maximum(factors, lengths[blocks].sum(axis=1))
-    keys = np.stack([size_classes(values), size_classes(factors)], axis=1)
-    _, inverse = np.unique(keys, axis=0, return_inverse=True)
-    return [np.flatnonzero(inverse.reshape(-1) == k) for k in range(int(inverse.max()) + 1)]
+    return [alike for _, alike in grouped(np.stack([size_classes(values), size_classes(factors)], axis=1))]
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,8 @@ def packing(entries: Array, stages: Sequence[Stage], none: int) -> Packing | Non
         pairs = all(slots.shape[3] == 1 and places.shape[3] == 2 and places.shape[5] == 2 for slots, places in kinds)
         if inside.shape[3] != 2 or not real.any() or not kinds or not pairs:
             return None
-    if any(len(_strengths([_pieces(entries, s, PACKING_SAMPLE)[1]])) > MOST_STRENGTHS for s in stages):
+    sampled = (_strengths([_pieces(entries, s, PACKING_SAMPLE)[1]]) for s in stages)
+    if any(len(found) > MOST_STRENGTHS for found in sampled):
         return None
     odds = [_pieces(entries, s) for s in stages]
     strengths = _strengths([m for _, m in odds])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._diagnostics import fail
-from ..graph import FactorGraph, FactorGroup
+from ..graph import FactorGraph, FactorGroup, grouped
 from ._block_tables import factor_table
 from ._table_entries import FactorTable
 from .limits import MOST_PAIR_TERMS
@@ -63,9 +63,8 @@ def plan_pair_tables(graph: FactorGraph) -> PairTables:
         table = factor_table(k, group, np.append(graph.sizes, 1), start)
         terms = sum(float(len(rows)) * len(scope) ** 2 / 2 * np.prod(graph.sizes[group.cells[rows[0], scope]]) for rows, scope, _ in pieces)
         if table is None or terms > MOST_PAIR_TERMS:
-            raise fail(
-                "E601", f"the couplings of these factors need {terms:.3g} terms, more than the limit of {MOST_PAIR_TERMS:.3g}", group.span
-            )
+            message = f"the couplings of these factors need {terms:.3g} terms"
+            raise fail("E601", f"{message}, more than the limit of {MOST_PAIR_TERMS:.3g}", group.span)
         tables.append(table)
         start += table.entries
         for rows, scope, same in pieces:
@@ -94,12 +93,11 @@ def _patterns(graph: FactorGraph, group: FactorGroup) -> Iterator[tuple[Array, A
     if cells.shape[1] < 2 or not group.n:
         return
     same = (cells[:, :, None] == cells[:, None, :]).argmax(axis=2)
-    patterns, of = np.unique(np.concatenate([same, sizes[cells]], axis=1), axis=0, return_inverse=True)
-    for k, pattern in enumerate(patterns):
+    for pattern, rows in grouped(np.concatenate([same, sizes[cells]], axis=1)):
         first, values = pattern[: cells.shape[1]], pattern[cells.shape[1] :]
         scope = np.flatnonzero((first == np.arange(len(first))) & (values > 1))
         if len(scope) > 1:
-            yield np.flatnonzero(of.ravel() == k), scope, first
+            yield rows, scope, first
 
 
 def _terms(

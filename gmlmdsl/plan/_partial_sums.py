@@ -207,7 +207,7 @@ def _reduction(group: FactorGroup) -> _Reduction | None:
 
 
 def _term_cells(group: FactorGroup, reduction: _Reduction, none: int) -> Array | None:
-    """Return the cells of each term of one instance, shape (terms, slots); None if a cell occurs twice."""
+    """Return the cells of each term of an instance, (terms, slots); None if a cell occurs twice."""
     starts, count, here = _terms_of(group, reduction)
     cells = np.stack([group.cells[0, s : s + count] for s in starts], axis=1)[here]
     used = np.concatenate([cells.ravel(), np.unique(group.cells[0, list(reduction.outside)])])
@@ -215,7 +215,7 @@ def _term_cells(group: FactorGroup, reduction: _Reduction, none: int) -> Array |
 
 
 def _terms_of(group: FactorGroup, reduction: _Reduction) -> tuple[list[int], int, Array]:
-    """Return the first slots of the cells of all terms, the number of terms, and the mask of those that count."""
+    """Return the first slots of the cells of terms, the number of terms, and the mask of terms."""
     add = reduction.add
     assert isinstance(add.mask, Column)
     slots = [n for n in nodes_in(add.body) if isinstance(n, CellValue)]
@@ -474,7 +474,7 @@ def _chances(group: FactorGroup, chains: list[tuple[int, Array]]) -> FactorGroup
 
 
 def _read(links: list[_Link], width: int) -> tuple[Gather, Array, tuple[Array, ...], Array]:
-    """Return how links read a table by the cells before and the term: tree, cells, columns, table."""
+    """Return how links read a table: tree, cells before and of the term, columns, table."""
     base = np.cumsum([0, *(step.size for *_, step in links)])[:-1]
     table = np.concatenate([step.ravel() for *_, step in links])
     strides = np.array([[int(np.prod(own)), *(int(np.prod(own[k + 1 :])) for k in range(width))] for *_, own, _ in links])

@@ -98,9 +98,8 @@ def plan_blocks(graph: FactorGraph, blocks: Array, corrected: bool = False) -> l
     if values.max(initial=0.0) <= FEW_VALUES or corrected or graph.method is not None:
         return [plan_block(graph, b, corrected) for b in blocks]
     worst = plan_block(graph, blocks[int(np.argmax(values))])
-    if worst.elimination is None and worst.method == "enumeration" and is_affordable(worst):
-        return [plan_block(graph, b, True) if has_inner_factor(graph, b[b < graph.n_cells]) else plan_block(graph, b) for b in blocks]
-    return [plan_block(graph, b) for b in blocks]
+    listed = worst.elimination is None and worst.method == "enumeration" and is_affordable(worst)
+    return [plan_block(graph, b, listed and has_inner_factor(graph, b[b < graph.n_cells])) for b in blocks]
 
 
 def is_affordable(plan: BlockPlan, budget: Budget = BUDGET) -> bool:

@@ -15,11 +15,12 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, joint_count
+from ._block_tables import place_values
 from ._elimination import Elimination, plan_elimination
+from ._stages import listed_by, side_by_side
 from .limits import BUDGET, Budget
 
 Array = np.ndarray
-NOBODY = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ def plan_prefixes(graph: FactorGraph, what: str = "the distribution of the next 
     last = _last_needed(graph, steps, at)
     parts = [_members(graph, steps, last, t, string.offset) for t in range(string.size)]
     _verify_cost(graph, parts, what, budget)
-    return _padded(graph, parts, [_touching(a, string.size) for a in at])
+    return _padded(graph, parts, [listed_by(a, np.arange(len(a)), string.size) for a in at])
 
 
 def plan_instead(graph: FactorGraph, dear: GmlmError) -> Elimination:
@@ -180,25 +181,10 @@ def _verify_cost(graph: FactorGraph, parts: list[_Step], what: str, budget: Budg
         raise fail("E601", f"{message}, above the limit of {budget.bytes / 2**30:.3g} GiB", help=help)
 
 
-def _touching(at: Array, n: int) -> Array:
-    """Return the instances of each step, padded with -1."""
-    order = np.argsort(at, kind="stable")
-    counts = np.bincount(at, minlength=n)
-    out = np.full((n, int(counts.max(initial=0))), NOBODY)
-    place = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
-    out[at[order], place] = order
-    return out
-
-
 def _padded(graph: FactorGraph, parts: list[_Step], touch: list[Array]) -> PrefixPlan:
     rows = [np.concatenate([p.known, [p.symbol], p.hidden, p.entering]).astype(int) for p in parts]
-    width = max(map(len, rows))
-    members = np.full((len(parts), width), graph.n_cells)
-    for k, row in enumerate(rows):
-        members[k, : len(row)] = row
+    members = side_by_side(rows, graph.n_cells)
     radix = np.append(graph.sizes, 1)[members].astype(np.int64)
-    after = np.concatenate([radix[:, 1:], np.ones((len(parts), 1), np.int64)], axis=1)
-    strides = np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
     q = int(graph.sizes[parts[0].symbol])
     known = int(max(max(_count(graph, p.known), _count(graph, p.known_after)) for p in parts))
     hidden = int(max(max(_count(graph, p.hidden), _count(graph, p.hidden_after)) for p in parts))
@@ -211,7 +197,7 @@ def _padded(graph: FactorGraph, parts: list[_Step], touch: list[Array]) -> Prefi
         source, sink = _index(p.hidden, codes, graph), _index(p.hidden_after, codes, graph)
         places[t, : len(start)] = ((start * q + symbol) * hidden + source) * hidden + sink
         follow[t, start, symbol] = goal
-    return PrefixPlan(members, radix, strides, tuple(touch), places, follow, known, hidden, q)
+    return PrefixPlan(members, radix, place_values(radix), tuple(touch), places, follow, known, hidden, q)
 
 
 def _codes(cells: Array, sizes: Array) -> dict[int, Array]:

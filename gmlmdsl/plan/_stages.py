@@ -15,6 +15,7 @@ from itertools import zip_longest
 
 import numpy as np
 
+from ..graph import grouped, rank_within
 from .limits import FEW_LEVELS, LARGE_LEVEL, LITTLE_WASTE, MOST_ALONE, MOST_CHILDREN, MOST_LEVEL_WASTE, SMALL_LEVEL
 
 Array = np.ndarray
@@ -89,10 +90,7 @@ def plan_stages(scopes: Array, radix: Array, parents: Array, levels: Array, n_ce
     """
     stages, before = [], 0
     for shape, runs in _runs(radix, (scopes < n_cells).sum(axis=1), levels):
-        width = max(len(r) for r in runs)
-        steps = np.full((len(runs), width), -1)
-        for k, r in enumerate(runs):
-            steps[k, : len(r)] = r
+        steps = side_by_side(runs, -1)
         stages.append(Stage(shape, steps, before))
         before += steps.size
     feeds = _feeds(stages, scopes, parents, n_cells)
@@ -133,7 +131,8 @@ class _Run:
 
     @property
     def is_wasteful(self) -> bool:
-        return self.level > SMALL_LEVEL and self.level * len(self.runs) > MOST_LEVEL_WASTE * self.actual
+        padded = self.level * len(self.runs)
+        return self.level > SMALL_LEVEL and padded > MOST_LEVEL_WASTE * self.actual
 
     def takes(self, other: _Run, most: float, waste: float, small: float) -> bool:
         """Join the one level of another run if the cost of padding permits.
@@ -184,15 +183,26 @@ def _runs(radix: Array, arity: Array, levels: Array) -> list[tuple[tuple[int, ..
     return [(tuple(r.shape), r.runs) for r in out]
 
 
+def side_by_side(rows: Sequence[Array | tuple[int, ...]], value: int) -> Array:
+    """Return rows of different lengths as one array, padded with `value`."""
+    out = np.full((len(rows), max(map(len, rows))), value, np.int64)
+    for k, row in enumerate(rows):
+        out[k, : len(row)] = row
+    return out
+
+
+def listed_by(target: Array, values: Array, count: int) -> Array:
+    """Return the values of each target side by side, in their order, padded with -1."""
+    most = int(np.bincount(target, minlength=count).max(initial=0))
+    out = np.full((count, most), -1, np.int64)
+    out[target, rank_within(target)] = values
+    return out
+
+
 def _alike(radix: Array, arity: Array, entries: Array, steps: Array) -> list[_Run]:
     """Return the steps of one level, grouped by the shape of their tables."""
-    keys, inverse = np.unique(radix[steps], axis=0, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    out = []
-    for k in range(len(keys)):
-        mine = steps[inverse == k]
-        out.append(_Run(keys[k][: int(arity[mine].max())].tolist(), len(mine), float(entries[mine].sum()), [mine]))
-    return out
+    found = ((shape, steps[at]) for shape, at in grouped(radix[steps]))
+    return [_Run(shape[: int(arity[mine].max())].tolist(), len(mine), float(entries[mine].sum()), [mine]) for shape, mine in found]
 
 
 def _feeds(stages: Sequence[Stage], scopes: Array, parents: Array, n_cells: int) -> list[tuple[Feed, ...]]:
@@ -235,16 +245,13 @@ def _listed(source: Array, target: Array, none: int, stage: Stage) -> tuple[Arra
     """
     order = np.argsort(target, kind="stable")
     source, target = source[order], target[order]
-    counts = np.bincount(target, minlength=stage.size)
-    rank = np.arange(len(target)) - (np.cumsum(counts) - counts)[target]
-    each = int(counts.max())
+    each = int(np.bincount(target).max())
     if each <= MOST_CHILDREN:
         slots = np.full((stage.size, each), none)
-        slots[target, rank] = source
+        slots[target, rank_within(target)] = source
         return slots.reshape(stage.levels, stage.width, each), None
     level = target // stage.width
-    of_level = np.bincount(level, minlength=stage.levels)
-    rank = np.arange(len(target)) - (np.cumsum(of_level) - of_level)[level]
-    slots, to = np.full((stage.levels, int(of_level.max())), none), np.full((stage.levels, int(of_level.max())), stage.width)
+    shape, rank = (stage.levels, int(np.bincount(level).max())), rank_within(level)
+    slots, to = np.full(shape, none), np.full(shape, stage.width)
     slots[level, rank], to[level, rank] = source, target % stage.width
     return slots, to

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..graph import FactorGraph, FactorGroup
 from ._elimination import Elimination
-from ._stages import axes_of, bits_to_axes, places
+from ._stages import axes_of, bits_to_axes, listed_by, places
 from .limits import MOST_COMPARED_ENTRIES
 
 Array = np.ndarray
@@ -152,10 +152,10 @@ def factor_tables(
         tables, number = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
         ends = np.cumsum([len(k) for k in keys])[:-1]
         at = np.split(number.reshape(-1), ends)
-        touch = [_listed(a, f.instances[c], len(tables)) for f, c, a in zip(factors, chosen, at, strict=True)]
+        touch = [listed_by(a, f.instances[c], len(tables)) for f, c, a in zip(factors, chosen, at, strict=True)]
         keep, table_of = np.arange(len(tables)), np.arange(len(tables))
         if not by_row:
-            contents = [np.sort(_listed(a, f.content[c], len(tables)), axis=1) for f, c, a in zip(factors, chosen, at, strict=True)]
+            contents = [np.sort(listed_by(a, f.content[c], len(tables)), axis=1) for f, c, a in zip(factors, chosen, at, strict=True)]
             _, keep, table_of = np.unique(np.concatenate(contents, axis=1), axis=0, return_index=True, return_inverse=True)
         cells = np.full((len(keep), len(radix)), graph.n_cells)
         for bits in {b for _, b in members}:
@@ -168,13 +168,3 @@ def factor_tables(
             uses[k].append(TableUse(len(sets), bits_to_axes(bits), slots.reshape(plan.stages[k].levels, -1)))
         sets.append(FactorTables(by_row, cells, radix, tuple(t[keep] for t in touch)))
     return tuple(sets), tuple(tuple(u) for u in uses)
-
-
-def _listed(table: Array, instance: Array, count: int) -> Array:
-    """Return the instances of each table, padded with -1: shape (count, most)."""
-    order = np.argsort(table, kind="stable")
-    table, instance = table[order], instance[order]
-    counts = np.bincount(table, minlength=count)
-    out = np.full((count, int(counts.max(initial=0))), -1, np.int64)
-    out[table, np.arange(len(table)) - (np.cumsum(counts) - counts)[table]] = instance
-    return out

@@ -28,6 +28,6 @@ from ._draw import (
 )
 from ._run_chains import KernelRun, Pace
 from ._run_kernel import Draws
-from ._sampled_marginals import SampledMarginals, sampled_marginals
+from ._sampled_marginals import sampled_marginals
 from ._starts import annealed, random_rows, starts
 from ._stored_draws import codes_in_pieces, stored, verified_store

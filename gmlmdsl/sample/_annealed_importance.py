@@ -182,7 +182,7 @@ def verified_betas(betas: ArrayLike) -> Array:
 
 
 def invariant_kernel(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array]) -> AbstractKernel:
-    """Return the kernel of a sampler, or of single-site sweeps, that keeps p invariant at every beta."""
+    """Return the kernel of a sampler, or of single-site sweeps, that keeps p at every beta."""
     if sampler is None:
         return derive.at_parameters(lowered.graph, derive.single_site_sweep(lowered.graph), params)
     planned = derive.build_kernel(lowered, sampler, params)

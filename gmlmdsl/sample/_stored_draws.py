@@ -215,7 +215,7 @@ def _stored_type(values: Array) -> np.dtype:
 
 
 def _rename(part: Path, path: Path) -> None:
-    """Give a finished file its name. A store that has the name moves beside the part, and is removed later."""
+    """Give a finished file its name. A store of that name moves away, and is removed later."""
     if path.is_dir():
         os.replace(path, part.with_name("replaced"))
     elif path.exists():
@@ -288,7 +288,7 @@ class AbstractStore(abc.ABC):
         """
 
     def read(self) -> dict[str, xr.Dataset]:
-        """Return the Dataset of each group, whose values are read from the file when they are used."""
+        """Return the Dataset of each group, whose values are read from the file at their use."""
         import xarray as xr
 
         more: dict[str, Any] = {"consolidated": False} if self.engine == "zarr" else {}

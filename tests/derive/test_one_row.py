@@ -10,8 +10,7 @@ from autoregressive_cases import PROGRAM
 
 import gmlmdsl as gm
 from gmlmdsl.derive import encode_rows, network_graph
-from gmlmdsl.derive._autoregressive import NetworkPrefixes
-from gmlmdsl.derive._beam_search import BeamRows, BeamSearch, SearchRules
+from gmlmdsl.derive._autoregressive import BeamRows, BeamSearch, NetworkPrefixes, SearchRules
 from gmlmdsl.derive._network import has_no_distribution, likeliest, over_chains, reducible
 
 

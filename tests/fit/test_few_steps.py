@@ -13,7 +13,16 @@ import pytest
 
 import gmlmdsl as gm
 from gmlmdsl.data import encode
-from gmlmdsl.evaluate import Objective, _metric, _row_sizes, distinct_rows, metrics, one_mask_moments, second_order, unflatten
+from gmlmdsl.evaluate import (
+    Objective,
+    _metric,
+    _row_sizes,
+    distinct_rows,
+    metrics,
+    one_mask_moments,
+    second_order,
+    unflatten,
+)
 from gmlmdsl.fit import _fit as fitting
 from gmlmdsl.fit import _minimise, _prepare
 from gmlmdsl.fit._inference import curvature, prior_curvature
