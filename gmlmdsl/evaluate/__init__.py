@@ -106,4 +106,4 @@ from ._revealing import is_reducible, revealed_cells
 from ._row_sizes import answer, distinct_rows, log_potentials, over_rows
 from ._second_order import Sums, differences, gap_second_order, one_mask_moments, second_order
 from ._siblings import ApproximationGap, marginal_gap, mode_gap, siblings
-from .limits import LEVEL, MANY, SIMPLEX_ERROR
+from .limits import LEVEL, MANY_PRODUCTS, SIMPLEX_ERROR

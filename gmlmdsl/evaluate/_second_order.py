@@ -29,7 +29,7 @@ from ..derive import Blocks, Chunks, TabledBlocks, block_weights, bounded_jit, l
 from ._colouring import Colouring
 from ._objective import Objective, finite, is_affine
 from ._parameters import unflatten
-from .limits import MANY, MOST_HELD_SCORES, MOST_HELD_STATISTICS
+from .limits import MANY_PRODUCTS, MOST_HELD_SCORES, MOST_HELD_STATISTICS
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -116,7 +116,7 @@ def _chunk(objective: Objective, colours: Colouring, size: int) -> int:
     return max(1, int(np.ceil(rows / max(pieces, 1))))
 
 
-@quickly_compiled(lambda objective, vector, codes, *_: objective.products_of(codes) < MANY)
+@quickly_compiled(lambda objective, vector, codes, *_: objective.products_of(codes) < MANY_PRODUCTS)
 def _chunk_sums(
     objective: Objective,
     vector: jax.Array,

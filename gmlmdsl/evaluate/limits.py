@@ -53,7 +53,7 @@ COLDEST = 1e3  # The largest ratio of the last beta of annealing to the first.
 # Losses and their parameters.
 MOST_HELD_TERMS = 1 << 18  # factor evaluations held at once, so that they stay in the CPU cache
 MOST_MASKS = 2**20  # masks over which a loss is averaged
-MANY = 1 << 24  # products in one evaluation above which running time outweighs compilation time
+MANY_PRODUCTS = 1 << 24  # products in one evaluation above which running time outweighs compilation time
 # pairs of a pattern of missing cells and a mask whose terms are enumerated
 MOST_PATTERN_MASKS = 4e6
 MOST_HIDDEN_ENTRIES = 1 << 22  # table entries of hidden cells held at once

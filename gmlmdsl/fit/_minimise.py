@@ -17,7 +17,7 @@ from .._progress import shows_progress
 from .._types import Arrays
 from ..data import random_key
 from ..derive import Chunks
-from ..evaluate import MANY, Colouring, Objective, bijection, draw_masks, gradient_at, has_kinks, metrics, slopes
+from ..evaluate import MANY_PRODUCTS, Colouring, Objective, bijection, draw_masks, gradient_at, has_kinks, metrics, slopes
 from ..masks import AbstractMask
 from ._existence import Recession
 from ._inference import Copies, Curvature, complete_rows, curvature, prior_curvature
@@ -63,7 +63,7 @@ def full_batch(objective: Objective, free: Arrays, options: FitOptions, colours:
     kinked, size = has_kinks(host, objective.frame.fixed), sum(p.size for p in host.parameters)
     # This is costly for rows with missing cells, but not here.
     first = None if objective.gaps is None or kinked else first_curvature(objective, colours())
-    costly = size > MOST_SCALED or objective.products >= MANY or inference_cost(objective, size) > CHEAP_CURVATURE_ENTRIES
+    costly = size > MOST_SCALED or objective.products >= MANY_PRODUCTS or inference_cost(objective, size) > CHEAP_CURVATURE_ENTRIES
     if not kinked and (costly if objective.gaps is None else first is not None):
         if first is None:
             outcome = _with_metric(objective, free, options.max_steps, run)
@@ -82,7 +82,7 @@ def _with_metric(objective: Objective, free: Arrays, most_steps: int | None, run
 
     The approximation is computed again after some steps.
     """
-    made = metrics(objective) if objective.products >= MANY else None
+    made = metrics(objective) if objective.products >= MANY_PRODUCTS else None
     outcome, at = None, free
     for stop in (*METRIC_RENEWALS, None):
         params = objective.frame.constrain(at, objective.held) if outcome is None else params_of(objective, outcome)

@@ -20,7 +20,7 @@ from jax.flatten_util import ravel_pytree
 from .._progress import tracked
 from .._types import AnyArray, Arrays
 from ..derive import bounded_jit, quickly_compiled
-from ..evaluate import MANY, Metric, Objective, unconstrained_moves
+from ..evaluate import MANY_PRODUCTS, Metric, Objective, unconstrained_moves
 from ..sample import Pace
 from ._long_fit import LongFit
 from .limits import (
@@ -87,7 +87,7 @@ class Scaled(eqx.Module):
     @property
     def has_single(self) -> bool:
         """Whether a first pass in float32 is worth its compilation."""
-        return self.objective.products >= MANY and bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
+        return self.objective.products >= MANY_PRODUCTS and bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def scaling(objective: Objective, free: Arrays, hessian: np.ndarray, basis: np.ndarray) -> np.ndarray | None:

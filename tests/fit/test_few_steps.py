@@ -156,7 +156,7 @@ def test_a_fit_with_the_metric_has_the_same_end_in_fewer_steps(monkeypatch: pyte
     x = np.where(np.random.default_rng(0).random((300, 3)) < 0.85, 0, RNG.integers(0, 3, (300, 3)))
     monkeypatch.setattr(_minimise, "MOST_SCALED", 0)  # no scaling by the whole Hessian
     plain = MODEL.fit(x, "one", progress=False)
-    monkeypatch.setattr(_minimise, "MANY", 0)
+    monkeypatch.setattr(_minimise, "MANY_PRODUCTS", 0)
     monkeypatch.setattr(_minimise, "METRIC_RENEWALS", (3, 5))
     quick = MODEL.fit(x, "one", progress=False)
     limited = MODEL.fit(x, "one", progress=False, max_steps=4)

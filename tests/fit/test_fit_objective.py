@@ -95,7 +95,7 @@ def test_second_derivatives_of_many_rows_are_summed_once(monkeypatch: pytest.Mon
     model.fit(x)
     assert len(passes) > 1
     passes.clear()
-    monkeypatch.setattr(_minimise, "MANY", 1)
+    monkeypatch.setattr(_minimise, "MANY_PRODUCTS", 1)
     many = model.fit(x)
     assert not passes
     for a, b in ((many.params, few.params), (many.standard_errors, few.standard_errors)):

@@ -163,7 +163,7 @@ def test_posteriors_and_paths_go_on_to_equal_results(name: str, at: int, tmp_pat
 def test_two_passes_and_metrics_of_many_rows_go_on(model, tmp_path: Path, monkeypatch):
     """The first pass of L-BFGS sums products in float32, and its metric is computed again after some steps."""
     for module in (_optimise, _minimise):
-        monkeypatch.setattr(module, "MANY", 0)
+        monkeypatch.setattr(module, "MANY_PRODUCTS", 0)
     monkeypatch.setattr(_minimise, "METRIC_RENEWALS", (2, 4))
     wanted, every = fitted(model, "lbfgs"), []
     with monkeypatch.context() as patch:
