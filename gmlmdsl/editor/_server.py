@@ -59,7 +59,7 @@ class Server(LanguageServer):
         found = self.workspace.get_text_document(uri)
         kept = self._open.get(uri)
         if kept is None or kept[0] != found.version or kept[1].text != found.source:
-            kept = found.version, Document(to_fs_path(uri) or uri, found.source)
+            kept = found.version, Document(to_fs_path(uri) or uri, found.source, kept and kept[1])
             self._open[uri] = kept
         return kept[1]
 

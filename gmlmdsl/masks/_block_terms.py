@@ -82,10 +82,12 @@ def _listed_cells(lowered: Lowered, cells: ir.Cells, turns: Turns) -> Array:
     """Return the cells of the clauses within braces for each outer iteration, padded."""
     clauses = cells.clauses
     assert clauses is not None
+    if not turns.n:
+        return np.zeros((0, 0), np.int64)
     lifted = {k: np.asarray(v)[..., None] for k, v in turns.names.items()}
-    names, among, count = turned(clauses.loops, lowered.bound, lifted, max(turns.n, 1), cells.span)
+    names, among, count = turned(clauses.loops, lowered.bound, lifted, turns.n, cells.span)
     inside = {**lifted, **{k: np.atleast_2d(v) for k, v in names.items()}}
-    here = np.broadcast_to(among, (max(turns.n, 1), count))
+    here = np.broadcast_to(among, (turns.n, count))
     if clauses.condition is not None:
         here = here & constant(clauses.condition, lowered.bound, inside, here).astype(bool)
     lowering, inner = Lowering(lowered.bound, lowered.names), Turns(inside, turns.n, 1, here)

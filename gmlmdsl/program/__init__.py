@@ -3,6 +3,7 @@
 from . import _forms as forms
 from . import ir
 from ._allow import apply_allowances as allowed
+from ._check import ParsedText as ParsedText
 from ._check import check_file, check_source
 from ._check_guided import is_guided, judges_of
 from ._check_networks import option_faults
