@@ -82,8 +82,6 @@ def _listed_cells(lowered: Lowered, cells: ir.Cells, turns: Turns) -> Array:
     """Return the cells of the clauses within braces for each outer iteration, padded."""
     clauses = cells.clauses
     assert clauses is not None
-    if not turns.n:
-        return np.zeros((0, 0), np.int64)
     lifted = {k: np.asarray(v)[..., None] for k, v in turns.names.items()}
     names, among, count = turned(clauses.loops, lowered.bound, lifted, turns.n, cells.span)
     inside = {**lifted, **{k: np.atleast_2d(v) for k, v in names.items()}}

@@ -9,7 +9,9 @@ import pytest
 from thinned import thinned
 
 import gmlmdsl as gm
-from gmlmdsl.editor import Document, completions, hover, outline, rename, shapes, word_kinds
+from gmlmdsl._diagnostics import Source, Span
+from gmlmdsl.editor import Document, Edit, completions, hover, outline, rename, shapes, word_kinds
+from gmlmdsl.editor._edits import titled
 from gmlmdsl.program import check_file
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
@@ -131,6 +133,15 @@ def test_a_text_with_faults_keeps_its_names():
     assert {d.code for d in document.diagnostics} == {"E101"}
     found = document.names.at(document.text.index("K ~ one") + 4)
     assert found is not None and found.declaration.kind == "mask"
+
+
+def test_the_title_of_a_fix_says_what_it_does():
+    source = Source("m.gmlm", "factor long_name * x")
+    place, nothing, both = Span(source, 7, 16), Span(source, 7, 7), Span(source, 0, 20)
+    assert titled([Edit(place, "h")]) == "Replace `long_name` by `h`"
+    assert titled([Edit(place, "")] * 2) == "Remove `long_name` in 2 places"
+    assert titled([Edit(nothing, "h *\n  ")]) == "Insert `h *`"
+    assert titled([Edit(both, "x" * 99)]) == f"Replace `factor long_name * x` by `{'x' * 40} ..`"
 
 
 def test_shape_and_values_are_shown_of_a_name():
