@@ -437,6 +437,11 @@ def test_columns_without_names_of_their_own_leave_the_model_as_it_is(columns):
     assert model.fit(answers(columns)).model is model
 
 
+def test_columns_without_names_leave_the_labels_of_the_program():
+    named = gm.parse(UNNAMED, coords={"item": ["tea", "milk", "sugar"]}).model()
+    assert named.fit(answers([0, 1, 2])).model is named
+
+
 @pytest.mark.parametrize(("text", "column"), [(UNNAMED, "milk"), (UNNAMED.replace("param", "var z : bit  param"), "x[1]")])
 @pytest.mark.parametrize(("entry", "words"), [("oat", "is 'oat'"), (None, "nan")])
 def test_an_error_of_a_value_names_the_column(text, column, entry, words):
@@ -444,8 +449,12 @@ def test_an_error_of_a_value_names_the_column(text, column, entry, words):
     frame = answers(["tea", column, "sugar"] if column == "milk" else ["x[0]", column, "x[2]"])
     frame = frame if column == "milk" else frame.assign(z=1)
     frame.loc[7, column] = entry
+    model = gm.parse(text).model()
+    with pytest.raises(gm.GmlmError) as fitted:
+        model.fit(frame)
     with pytest.raises(gm.GmlmError) as caught:
-        gm.parse(text).model().fit(frame)
+        model.log_prob({"h": np.zeros(3)}, frame)
+    assert str(caught.value) == str(fitted.value)
     assert f"x: column `{column}` at " in str(caught.value)
     assert "7" in str(caught.value)
     assert words in str(caught.value)
