@@ -58,7 +58,7 @@ def laboratories() -> str:
     """The table of contents of the laboratories."""
     folder = ROOT / "examples" / "labs"
     found = sorted(p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.md") if p.parent != folder)
-    return "\n".join(["```{toctree}", ":hidden:", "", *found, "```", ""])
+    return "\n".join(["```{toctree}", ":hidden:", "", *found, "/docs/reference/benchmarks", "```", ""])
 
 
 def add_parts(_app: Any, page: str, source: list[str]) -> None:

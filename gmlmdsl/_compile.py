@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from ._diagnostics import GmlmWarning, Source, fail, is_one_of, listed, rendered, tell, unknown
-from ._types import Coords, InputLike
+from ._types import Coords, InputLike, Label
 from .graph import AbstractProgram, Bound, bind
 from .program import Program, check_file, check_source, checked_texts, python_code
 
@@ -107,6 +107,10 @@ class BoundProgram(AbstractProgram):
         main = next(iter(files))
         checked = checked_texts(files | {main: f"{files[main].rstrip()}\n{text}"})
         return BoundProgram(checked, dict(self.bound.inputs), self.bound.coords, self.allow_python)
+
+    def _labelled(self, coords: Mapping[str, tuple[Label, ...]]) -> BoundProgram:
+        """Return this program with labels for some index sets, which must have as many members."""
+        return BoundProgram.of(self.checked, replace(self.bound, coords={**self.bound.coords, **coords}), self.allow_python)
 
 
 def _made_again(texts: dict[str, str], *bound: Any) -> BoundProgram:

@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 
 Some = TypeVar("Some")
 Options = TypeVar("Options", bound="DataclassInstance")
+# How a notebook shows the parts of a diagnostic, on white and on black.
+STYLES = {
+    "error": "color: #d9403a; font-weight: bold",
+    "warning": "color: #b06d00; font-weight: bold",
+    "message": "font-weight: bold",
+    "help": "color: #0f8a8a",
+    "place": "color: #5580c0",
+}
+TERMINAL = {"error": "\033[1;31m", "warning": "\033[1;33m", "message": "\033[1m", "help": "\033[36m"}
+TERMINAL |= {"place": "\033[34m", "note": "\033[2m"}
 TAB = 4
 SHOWN_WIDTH = 160  # A longer source line is cut around the span.
 MOST_SHOWN = 100  # The other diagnostics of an error are only counted.
@@ -263,11 +273,40 @@ def rendered(diagnostics: Iterable[Diagnostic]) -> list[str]:
     return [*(texts[k] for k in sorted(texts)), *([f"and {' and '.join(counts)}"] if counts else [])]
 
 
+def highlighted(text: str, paint: Callable[[str, str], str]) -> str:
+    """Return diagnostics, as `rendered` writes them, with their parts painted.
+
+    Args:
+        text: the diagnostics.
+        paint: called with each part and its role: `error`, `warning`, `message`, `help`, `place`,
+            or "" for the rest.
+    """
+    return "\n".join(_highlighted_line(line, paint) for line in text.split("\n"))
+
+
+def _highlighted_line(line: str, paint: Callable[[str, str], str]) -> str:
+    head = re.match(r"(error|warning|help)(\[[^\]]*\]|(?=:))", line)
+    if head:
+        return paint(head[0], head[1]) + paint(line[head.end() :], "" if head[1] == "help" else "message")
+    gutter = re.match(r"\s*(?:--> |::: |\d* \|)(?= *(\^)?)", line)
+    if gutter:
+        return paint(gutter[0], "place") + paint(line[gutter.end() :], "error" if gutter[1] else "")
+    return paint(line, "")
+
+
+def in_colour(text: str, role: str) -> str:
+    """Return a part of a diagnostic in the colour of its role on a terminal, see `highlighted`."""
+    return f"{TERMINAL[role]}{text}\033[0m" if role else text
+
+
 def preformatted(text: str) -> str:
-    """Return text as a block of HTML that keeps its lines, for notebooks."""
+    """Return text as a block of HTML that keeps its lines, for notebooks; diagnostics are coloured."""
     from html import escape
 
-    return f'<pre style="line-height: 1.3; overflow-x: auto">{escape(text)}</pre>'
+    def paint(part: str, role: str) -> str:
+        return f'<span style="{STYLES[role]}">{escape(part)}</span>' if role else escape(part)
+
+    return f'<pre style="line-height: 1.3; overflow-x: auto">{highlighted(text, paint)}</pre>'
 
 
 class GmlmError(Exception):

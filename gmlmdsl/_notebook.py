@@ -14,16 +14,16 @@ import html
 import re
 import sys
 import traceback
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
-from ._compile import BoundProgram, parse
-from ._diagnostics import GmlmError, GmlmWarning, fail, preformatted, rendered
+from ._compile import BoundProgram
+from ._diagnostics import GmlmError, Source, fail, highlighted, in_colour, preformatted, rendered
 from .editor import Document, completions
+from .program import check_source
 
 INPUT = re.compile(r"([A-Za-z_]\w*)=")
 PACKAGE = str(Path(__file__).parent)
@@ -87,8 +87,8 @@ def without_traceback(shell: Any, kind: type, error: GmlmError, trace: Traceback
     A shell calls this for each `GmlmError` that a cell does not catch.
     """
     frames = [f for f in traceback.extract_tb(trace) if not f.filename.startswith(PACKAGE) and f.name == "<module>"]
-    where = [f"line {frames[-1].lineno}: {frames[-1].line}"] if frames else []
-    lines = [*where, *str(error).splitlines()]
+    where = [f"Cell In[{shell.execution_count}], line {frames[-1].lineno}: {frames[-1].line}"] if frames else []
+    lines = [*where, *highlighted(str(error), in_colour).splitlines()]
     print("\n".join(lines), file=sys.stderr)
     return lines
 
@@ -106,9 +106,8 @@ def run_cell(line: str, cell: str, names: dict[str, Any]) -> Message:
     """
     try:
         name, inputs = _arguments(line, names)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GmlmWarning)  # They are shown below.
-            program = parse(cell, **inputs)
+        # The first line is that of `%%gmlm`, so that lines are counted as the notebook counts them.
+        program = BoundProgram(check_source(Source(f"cell {name}", f"\n{cell}")), inputs, None)
         found = [*program.warnings, *(w for m in program.checked.models for w in program.model(m).warnings if w not in program.warnings)]
     except GmlmError as error:
         return Message("\n\n".join(rendered(error.diagnostics)))

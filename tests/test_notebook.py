@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +28,7 @@ class Shell:
     def __init__(self) -> None:
         self.user_ns: dict[str, Any] = {"size": 3, "weights": np.array([1.0, 2.0, 3.0])}
         self.magics: dict[tuple[str, str], Any] = {}
+        self.execution_count = 7
         self.Completer = SimpleNamespace(custom_matchers=[])
 
     def register_magic_function(self, function: Any, magic_kind: str, magic_name: str) -> None:
@@ -109,9 +112,15 @@ def test_faults_are_shown_and_nothing_is_assigned(shell: Shell, line: str, cell:
     assert "votes" not in shell.user_ns
 
 
-def test_text_of_a_fault_is_escaped(shell: Shell):
-    shown = run(shell, "v", "model m { var x : bit  factor x < y }")
-    assert "x &lt; y" in shown._repr_html_()
+def test_a_fault_is_highlighted_with_the_name_of_the_cell_and_the_line_as_the_notebook_counts(shell: Shell):
+    """The line of `%%gmlm` is the first."""
+    shown = run(shell, "v", "model m {\n  var x : bit\n  factor x < y\n}")
+    assert "--> cell v:4:14\n" in repr(shown)
+    page = shown._repr_html_()
+    assert re.sub("<[^>]*>", "", page) == html.escape(repr(shown))
+    red = re.findall('<span style="color: #d9403a; font-weight: bold">(.*?)</span>', page)
+    assert [red[0][:6], red[1].strip()[:2]] == ["error[", "^ "]
+    assert "x &lt; y" in page
 
 
 def test_an_uncaught_error_shows_the_line_of_the_cell_and_no_traceback(shell: Shell, capsys: pytest.CaptureFixture[str]):
@@ -123,8 +132,8 @@ def test_an_uncaught_error_shows_the_line_of_the_cell_and_no_traceback(shell: Sh
         )
     except shell.kinds as error:
         lines = shell.handler(shell, type(error), error, error.__traceback__)
-    assert lines[0].startswith("line 3: ")
-    assert lines[1].startswith("error[E501 ")
+    assert lines[0].startswith("Cell In[7], line 3: ")
+    assert lines[1].startswith("\033[1;31merror[E501 ")
     said = capsys.readouterr().err
     assert said == "\n".join(lines) + "\n"
     assert "Traceback" not in said

@@ -17,14 +17,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
 from typing import IO
 
-from .._diagnostics import Diagnostic, GmlmError, fail, rendered, shown, visible
+from .._diagnostics import Diagnostic, GmlmError, fail, highlighted, in_colour, rendered, shown, visible
 from .limits import AGAIN_SECONDS, MOST_AGAIN, PIPED_WIDTH, SOON_SECONDS, TEXT_WIDTH
 
 # Replacements of mathematical symbols for encodings that lack them. Any other symbol is spelled as
 # `\u2026`.
 PLAIN = {"∑": "sum", "∏": "prod", "·": "*", "−": "-", "√": "sqrt", "∈": "in", "∋": "with", "∉": "not in", "≠": "!=", "≤": "<=", "≥": ">="}
 PLAIN |= {"∪": "union", "⇔": "<=>", "⌊": "floor(", "⌋": ")", "σ": "sigma", "π": "pi"}
-_RED, _YELLOW, _BLUE, _CYAN, _BOLD, _DIM, _OFF = "\033[1;31m", "\033[1;33m", "\033[34m", "\033[36m", "\033[1m", "\033[2m", "\033[0m"
 _OPTION = re.compile(
     r"`(mask|sampler|model|n_masks|max_steps|starts|level|gaps|weights|draws|warmup|chains|thin|clamp|columns|where|missing|header|resume)"
     r"=('[^']*'|\"\w+\"|\w*)`"
@@ -150,16 +149,16 @@ def stop(error: BaseException) -> int:
         return 1
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        print(paint(visible(f"error: {where}{error.strerror or error}"), _RED, sys.stderr), file=sys.stderr)
+        print(paint(visible(f"error: {where}{error.strerror or error}"), "error", sys.stderr), file=sys.stderr)
         return 1
     if isinstance(error, MemoryError | RecursionError):
         what = "the memory is too small for this" if isinstance(error, MemoryError) else "the program is nested too deeply"
-        print(paint(f"error: {what}", _RED, sys.stderr), file=sys.stderr)
+        print(paint(f"error: {what}", "error", sys.stderr), file=sys.stderr)
         return 1
     if os.environ.get("GMLM_TRACEBACK"):
         raise error
     text = visible(f"internal error: {type(error).__name__}: {error}")
-    print(paint(text, _RED, sys.stderr), file=sys.stderr)
+    print(paint(text, "error", sys.stderr), file=sys.stderr)
     print("This is a fault of gmlmdsl, not of your files. Please report it; GMLM_TRACEBACK=1 shows where it happened.", file=sys.stderr)
     return 70
 
@@ -184,9 +183,9 @@ def text_width() -> int:
     return min(int(said) or TEXT_WIDTH, TEXT_WIDTH) if said.isdecimal() else TEXT_WIDTH
 
 
-def paint(text: str, colour: str, stream: IO[str]) -> str:
-    """Return text in a colour, if the stream supports it."""
-    return f"{colour}{text}{_OFF}" if has_colour(stream) else text
+def paint(text: str, role: str, stream: IO[str]) -> str:
+    """Return text in the colour of its role, if the stream supports it."""
+    return in_colour(text, role) if has_colour(stream) else text
 
 
 def show_error(error: GmlmError, stream: IO[str] | None = None) -> None:
@@ -198,7 +197,7 @@ def show(diagnostics: Iterable[Diagnostic], stream: IO[str]) -> None:
     """Print diagnostics, separated by blank lines."""
     texts = [_OPTION.sub(_as_option, text) for text in rendered(diagnostics)]
     if has_colour(stream):
-        texts = [_coloured(t) for t in texts]
+        texts = [highlighted(t, in_colour) for t in texts]
     if texts:
         print("\n\n".join(texts), file=stream)
 
@@ -212,36 +211,16 @@ def _as_option(found: re.Match[str]) -> str:
     return f"`--{found[1].replace('_', '-')}{f' {value}' if value else ''}`"
 
 
-def _coloured(text: str) -> str:
-    return "\n".join(_coloured_line(line) for line in text.split("\n"))
-
-
-def _coloured_line(line: str) -> str:
-    head = re.match(r"(error|warning)\[[^\]]*\]", line)
-    if head:
-        return f"{_RED if head[1] == 'error' else _YELLOW}{head[0]}{_OFF}{_BOLD}{line[head.end() :]}{_OFF}"
-    if line.startswith("help:"):
-        return f"{_CYAN}help{_OFF}{line[4:]}"
-    place = re.match(r"\s*(-->|:::) ", line)
-    if place:
-        return f"{_BLUE}{place[0]}{_OFF}{line[place.end() :]}"
-    gutter = re.match(r"(\s*\d* \|)( *)(\^+.*)?", line)
-    if gutter and (gutter[3] or re.match(r"\s*\d* \|", line)):
-        marks = f"{gutter[2]}{_RED}{gutter[3]}{_OFF}" if gutter[3] else line[len(gutter[1]) :]
-        return f"{_BLUE}{gutter[1]}{_OFF}{marks}"
-    return line
-
-
 def note(text: str) -> None:
     """Print a remark on the standard error."""
-    print(paint(shown(text), _DIM, sys.stderr), file=sys.stderr)
+    print(paint(shown(text), "note", sys.stderr), file=sys.stderr)
 
 
 def warn(text: str, remedy: str = "") -> None:
     """Print a warning on the standard error."""
-    print(f"{paint('warning', _YELLOW, sys.stderr)}: {shown(text)}", file=sys.stderr)
+    print(f"{paint('warning', 'warning', sys.stderr)}: {shown(text)}", file=sys.stderr)
     if remedy:
-        print(f"{paint('help', _CYAN, sys.stderr)}: {shown(remedy)}", file=sys.stderr)
+        print(f"{paint('help', 'help', sys.stderr)}: {shown(remedy)}", file=sys.stderr)
 
 
 def print_table(

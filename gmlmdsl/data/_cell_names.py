@@ -11,7 +11,7 @@ import numpy as np
 from .._diagnostics import fail, listed, unknown
 from .._types import Frame
 from ..graph import FactorGraph, VariableArray
-from ..read import as_frame, is_numbered, text_of
+from ..read import as_frame, is_frame, is_numbered, text_of
 
 Array = np.ndarray
 SEVERAL = -1  # It replaces a cell if two cells share a name, such as `A1` of two variables.
@@ -69,6 +69,20 @@ class CellNames:
 def squeezed(name: str) -> str:
     """Return a normalised name: `x[1, 2]`, `x[1,2]`, `x_1_2` and `x.1.2` name one cell."""
     return re.sub(r"[\W_]+", "_", name).strip("_")
+
+
+def column_labels(graph: FactorGraph, x: object) -> dict[str, tuple[str, ...]]:
+    """Return the columns of a frame as the labels of the axis along which they are read.
+
+    The result is empty unless the columns have names, the cells have none, and the columns stand
+    for the cells of the only variable in their order.
+    """
+    v = graph.observed[0] if len(graph.observed) == 1 else None
+    if v is None or len(v.shape) != 1 or not is_frame(x):
+        return {}
+    columns, names = [text_of(c) for c in as_frame(x).columns], CellNames(graph.variables)
+    is_label = len(columns) == len(set(columns)) == v.size and not is_numbered(columns)
+    return {v.dims[0]: tuple(columns)} if is_label and _in_order(names, [names.find(c) for c in columns], columns, v.size) else {}
 
 
 def of_frame(graph: FactorGraph, frame: Frame, what: str) -> dict[str, Array]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,18 @@ from ..files import reading
 from ..graph import FactorGraph, VariableArray
 from ..read import (
     AbstractRows,
+    as_frame,
     empty_entries,
     in_program_order,
     is_frame,
     is_series,
     plain_array,
     row_labels,
+    text_of,
     verify_unmasked,
     with_rows_of,
 )
-from ._cell_names import frame_arrays, of_frame
+from ._cell_names import CellNames, frame_arrays, of_frame
 from ._fields import plain, values_of
 from ._traced import verify_untraced
 
@@ -110,7 +112,8 @@ def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None
         if v.name in given:
             name = f"{what}[{v.name!r}]" if isinstance(x, Mapping) and len(graph.variables) > 1 else what
             value = with_rows_of(index, given[v.name], name, len(v.shape))
-            parts[v.name], shapes[v.name] = value_codes(v, value, name, missing_code(graph, v, missing))
+            frame = as_frame(x) if is_frame(x) else None
+            parts[v.name], shapes[v.name] = _part(v, value, name, missing_code(graph, v, missing), frame)
     first, lead = next(iter(shapes.items()))
     for name, found in shapes.items():
         if found != lead:
@@ -123,6 +126,24 @@ def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None
     if graph.row_cell is not None:
         codes[graph.row_cell] = 0
     return Data(codes, lead, index)
+
+
+def _part(v: VariableArray, value: ArrayLike, what: str, missing: MissingValue | None, frame: Any) -> tuple[Array, tuple[int, ...]]:
+    """Return `value_codes`; if the values stand in a frame, errors have the name of the column.
+
+    The columns of the variable are those that name its cells, or else all.
+    """
+    try:
+        return value_codes(v, value, what, missing)
+    except GmlmError:
+        if frame is None:
+            raise
+        names, one = CellNames([v]), replace(v, shape=(), dims=(), coords=(), members=None)
+        columns = list(frame.columns)
+        own = [k for k, c in enumerate(columns) if names.find(text_of(c)) is not None]
+        for k in own or range(len(columns)):
+            value_codes(one, np.asarray(frame.iloc[:, k]), f"{what}: column `{text_of(columns[k])}`", missing)
+        raise
 
 
 def row_index(graph: FactorGraph, x: Rows | Given) -> Index | None:
@@ -366,7 +387,7 @@ def to_codes(v: VariableArray, array: Array, what: str) -> Array:
 
 def _texts(v: VariableArray, array: Array, what: str) -> GmlmError:
     """Return the error for texts in the place of numbers, with a suggested conversion."""
-    found, name = sorted(set(array.ravel().tolist())), what if what.isidentifier() else "values"
+    found, name = sorted(set(array.ravel().tolist())), source if (source := what.partition(":")[0]).isidentifier() else "values"
     values = {str(x) for x in v.labels}
     help = f"declare `{v.name}` as `labels(..)`, or pass the numbers that the texts stand for"
     if all(plain(t) in values for t in found):

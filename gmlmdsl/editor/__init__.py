@@ -17,12 +17,14 @@ def serve() -> None:
 
     It needs pygls (`pip install 'gmlmdsl[editor]'`).
     """
+    import gc
     import logging
     import os
 
     from ._server import make_server
 
     logging.getLogger("pygls").setLevel(logging.CRITICAL)  # A refusal is an answer, not a fault of the server.
+    gc.freeze()  # Answers do not wait while the package itself is searched for garbage.
     # The server closes its streams, and those of the process are still needed at its end.
     with os.fdopen(os.dup(0), "rb") as asked, os.fdopen(os.dup(1), "wb") as answered:
         make_server().start_io(asked, answered)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from .._diagnostics import Diagnostic, GmlmError, Source, Span
-from ..program import Program, check_file
+from ..program import ParsedText, Program, check_file
 from ..syntax import parse_with_errors, tree
 from ._names import NameTable
+
+if TYPE_CHECKING:
+    from ..graph import Lowered
+    from ..plan import Kept
 
 
 @dataclass(frozen=True)
@@ -25,16 +30,24 @@ class Document:
     Attributes:
         path: the file, from which imports are read; it need not exist.
         text: the text as it stands in the editor.
+
+    Args:
+        before: an earlier version of the text. Models that did not change are not bound again.
     """
 
-    def __init__(self, path: str, text: str):
+    def __init__(self, path: str, text: str, before: Document | None = None):
         self.path, self.text = path, text
         self.source = Source(path, text)
+        self._kept: Kept = {} if before is None or before.path != path else dict(before._kept)
 
     @cached_property
+    def _parsed(self) -> ParsedText:
+        return parse_with_errors(self.text, self.path)
+
+    @property
     def parsed(self) -> tree.SyntaxTree:
         """The tree of the statements that can be parsed."""
-        return parse_with_errors(self.text, self.path)[0]
+        return self._parsed[0]
 
     @cached_property
     def names(self) -> NameTable:
@@ -44,7 +57,7 @@ class Document:
     @cached_property
     def _checked(self) -> tuple[Program | None, tuple[Diagnostic, ...]]:
         try:
-            program = check_file(self.path, self.text)
+            program = check_file(self.path, self.text, self._parsed)
         except GmlmError as error:
             return None, error.diagnostics
         return program, program.warnings
@@ -55,14 +68,23 @@ class Document:
         return self._checked[0]
 
     @cached_property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """All faults and warnings, also those that binding the known inputs shows."""
-        program, found = self._checked
-        if program is None or not program.models:
-            return found
+    def _bound(self) -> tuple[tuple[Diagnostic, ...], dict[str, Lowered]]:
+        if self.program is None or not self.program.models:
+            return (), {}
         from ..plan import check_bound
 
-        return (*found, *check_bound(program, {})[0])
+        found = check_bound(self.program, {}, self._kept)[0]
+        return found, {name: of for name, (_, of) in self._kept.items()}
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All faults and warnings, also those that binding the known inputs shows."""
+        return (*self._checked[1], *self._bound[0])
+
+    @property
+    def lowered(self) -> dict[str, Lowered]:
+        """The models without faults, by name, with the parts whose sizes the defaults of inputs determine."""
+        return self._bound[1]
 
     def place(self, offset: int) -> Place:
         """Return the place of a character."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .._diagnostics import Diagnostic, GmlmError, Span, fail
@@ -11,6 +11,7 @@ from ..syntax import RESERVED, format_source
 from ._document import Document
 from ._names import Occurrence
 
+MOST_TITLE = 40  # characters of a text in the title of a fix
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -62,6 +63,14 @@ def formatted(document: Document) -> list[Edit]:
     except GmlmError:
         return []
     return [] if text == document.text else [Edit(Span(document.source, 0, len(document.text)), text)]
+
+
+def titled(edits: Sequence[Edit]) -> str:
+    """Return what the edits of one fix do, such as "Replace `hh` by `h`"; all write the same text."""
+    old, new = (" ".join(text.split()) for text in (edits[0].span.text, edits[0].text))
+    old, new = (f"`{text if len(text) <= MOST_TITLE else f'{text[:MOST_TITLE]} ..'}`" if text else "" for text in (old, new))
+    words = f"Replace {old} by {new}" if old and new else f"Insert {new}" if new else f"Remove {old}"
+    return f"{words} in {len(edits)} places" if len(edits) > 1 else words
 
 
 def fixes(document: Document, start: int, end: int) -> Iterator[tuple[Diagnostic, list[Edit]]]:

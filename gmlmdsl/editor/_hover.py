@@ -9,16 +9,19 @@ from ..explain import explain, meanings_of
 from ..program import Program
 from ._document import Document
 from ._names import Declaration
+from ._outline import size
 
 MOST_LINES = 40  # of an explanation
+MOST_VALUES = 12  # more values are abbreviated
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def hover(document: Document, offset: int) -> tuple[str, Span] | None:
     """Return Markdown about the word at a place, and the place of the word; None for no word.
 
-    Of a name it is its declaration; of a mask or sampler also the formulas that are derived from
-    it, if the program has no error. Of a word of the language it is its meaning.
+    For a name the text is its declaration. For a variable or parameter it also has the shape and
+    the values, if these are known. For a mask or sampler it also has the formulas that are derived
+    from it, if the program has no error. For a word of the language the text is its meaning.
     """
     found = document.names.at(offset)
     if found is not None:
@@ -39,6 +42,11 @@ def _of_name(document: Document, d: Declaration) -> str:
     where = f" of model `{d.model}`" if d.model else ""
     own = document.is_own(d.span)
     text = f"{d.kind}{where}{'' if own else f', from {d.span.source.path}'}\n```gmlm\n{d.text}\n```"
+    shape, values = size(document, d)
+    if len(values) > MOST_VALUES:
+        values = (*values[:2], "..", values[-1])
+    known = [f"shape ({', '.join(map(str, shape))})"] * bool(shape) + [f"values {', '.join(values)}"] * bool(values)
+    text += f"\n{'; '.join(known)}" * bool(known)
     program = document.program if d.kind in ("mask", "sampler") else None
     formula = "" if program is None else _formula(program, d)
     return f"{text}\n```text\n{formula}\n```" if formula else text

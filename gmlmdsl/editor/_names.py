@@ -161,6 +161,7 @@ class NameTable:
             for inner in s.body:
                 self._visit(inner, names, inner)
         elif isinstance(s, tree.Mask | tree.Sampler):
+            self._use(s.name, self.file)  # Its model may have a variable of the same name.
             self._visit(s, {**self.file, **self._model_of(s)}, s)
         elif isinstance(s, tree.Function):
             self._use(s.name, self.file)

@@ -38,7 +38,7 @@ WORD_KINDS = {
     "block": "typeParameter",
 }
 LEGEND = (*dict.fromkeys(WORD_KINDS.values()), "keyword", "number", "string", "comment", "decorator")
-MOST_NODES = 100_000  # Larger graphs are not built for the shapes.
+SIZED = ("var", "latent", "given", "param")
 WORDS = re.compile(r"#[^\n]*|\"(?:\\.|[^\"\\\n])*\"|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|[A-Za-z_]\w*")
 
 
@@ -96,25 +96,25 @@ def _word_kind(word: str, of_name: str | bool, keywords: set[str], calls: set[st
 def shapes(document: Document) -> Iterator[tuple[Span, str]]:
     """Yield the shape of each variable and parameter whose sizes are known, behind its axes.
 
-    Sizes are known if the program has no error and its inputs have defaults.
+    Sizes are known if the program has no error, and the inputs on which they depend have defaults.
     """
-    program = document.program
-    if program is None or any(d.default is None for d in program.inputs.values()):
-        return
-    from ..graph import bind_sound, lower_sound
+    for model in document.lowered:
+        for d in document.names.models.get(model, {}).values():
+            shape = size(document, d)[0] if document.is_own(d.span) else ()
+            if shape:
+                yield _behind(d), f"({', '.join(map(str, shape))})"
 
-    bound, faults = bind_sound(program, {}, MOST_NODES)
-    if faults:
-        return
-    for name in bound.program.models:
-        lowered, faults = lower_sound(bound, name)
-        if faults:
-            continue
-        arrays = {v.name: v.shape for v in (*lowered.graph.variables, *lowered.graph.given)}
-        arrays |= {p.name: p.shape for p in lowered.graph.parameters}
-        for d in document.names.models.get(name, {}).values():
-            if document.is_own(d.span) and arrays.get(d.name):
-                yield _behind(d), f"({', '.join(map(str, arrays[d.name]))})"
+
+def size(document: Document, d: Declaration) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the shape of a variable or parameter, and the labels of a cell's values; () for what is not known."""
+    lowered = document.lowered.get(d.model) if d.kind in SIZED else None
+    if lowered is None:
+        return (), ()
+    graph = lowered.graph
+    cells = next((v for v in (*graph.variables, *graph.given) if v.name == d.name), None)
+    if cells is not None:
+        return cells.shape, tuple(map(str, cells.labels))
+    return next((p.shape for p in graph.parameters if p.name == d.name), ()), ()
 
 
 def _behind(d: Declaration) -> Span:

@@ -18,7 +18,7 @@ from .._diagnostics import Diagnostic, GmlmError, Span
 from ..graph import versions
 from ._completion import completions
 from ._document import Document, Place
-from ._edits import Edit, fixes, formatted, rename, renamed_place
+from ._edits import Edit, fixes, formatted, rename, renamed_place, titled
 from ._hover import hover
 from ._outline import LEGEND, Symbol, outline, shapes, word_kinds
 
@@ -59,7 +59,7 @@ class Server(LanguageServer):
         found = self.workspace.get_text_document(uri)
         kept = self._open.get(uri)
         if kept is None or kept[0] != found.version or kept[1].text != found.source:
-            kept = found.version, Document(to_fs_path(uri) or uri, found.source)
+            kept = found.version, Document(to_fs_path(uri) or uri, found.source, kept and kept[1])
             self._open[uri] = kept
         return kept[1]
 
@@ -192,9 +192,8 @@ def _add_writing(server: Server) -> None:
 def _action(document: Document, uri: str, d: Diagnostic, edits: Sequence[Edit]) -> t.CodeAction:
     edit = t.WorkspaceEdit(changes={uri: _edits(document, edits)})
     is_sure = d.fix is not None and not d.fix.guess
-    title = d.help.rstrip(".") or "mend it"
     found = [_diagnostic(document, d)]
-    return t.CodeAction(title, kind=t.CodeActionKind.QuickFix, diagnostics=found, is_preferred=is_sure, edit=edit)
+    return t.CodeAction(titled(edits), kind=t.CodeActionKind.QuickFix, diagnostics=found, is_preferred=is_sure, edit=edit)
 
 
 def _diagnostic(document: Document, d: Diagnostic) -> t.Diagnostic:

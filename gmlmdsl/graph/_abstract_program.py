@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from .._diagnostics import GmlmError, fail, is_one_of, listed, unknown
+from .._types import Label
 from ..program import Program, allowed
 from ._bound import Bound
 from ._graph_arrays import GraphArrays
@@ -55,6 +56,10 @@ class AbstractProgram(ABC):
 
         No file is written.
         """
+
+    @abstractmethod
+    def _labelled(self, coords: Mapping[str, tuple[Label, ...]]) -> AbstractProgram:
+        """Return this program with labels for some index sets, which must have as many members."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AbstractProgram):

@@ -83,9 +83,9 @@ def _listed_cells(lowered: Lowered, cells: ir.Cells, turns: Turns) -> Array:
     clauses = cells.clauses
     assert clauses is not None
     lifted = {k: np.asarray(v)[..., None] for k, v in turns.names.items()}
-    names, among, count = turned(clauses.loops, lowered.bound, lifted, max(turns.n, 1), cells.span)
+    names, among, count = turned(clauses.loops, lowered.bound, lifted, turns.n, cells.span)
     inside = {**lifted, **{k: np.atleast_2d(v) for k, v in names.items()}}
-    here = np.broadcast_to(among, (max(turns.n, 1), count))
+    here = np.broadcast_to(among, (turns.n, count))
     if clauses.condition is not None:
         here = here & constant(clauses.condition, lowered.bound, inside, here).astype(bool)
     lowering, inner = Lowering(lowered.bound, lowered.names), Turns(inside, turns.n, 1, here)

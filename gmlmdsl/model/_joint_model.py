@@ -86,7 +86,7 @@ from ..sample import (
     stored,
 )
 from ._fit import Fit
-from ._model import Model, Params
+from ._model import Model, Params, labelled_by_columns
 
 if TYPE_CHECKING:
     import optax
@@ -747,6 +747,7 @@ class JointModel(Model):
     # Fits, draws and posteriors
 
     @derive.under_automatic_mesh
+    @labelled_by_columns
     def fit(
         self,
         x: Rows,
@@ -780,7 +781,8 @@ class JointModel(Model):
         penalised maximum likelihood.
 
         Args:
-            x: the rows.
+            x: the rows. If the program has no labels for the cells, the fit takes those of the
+                columns of a frame.
             mask: the mask's name; it may be left out if the model has only one.
             seed: the seed of drawn masks and minibatches.
             n_masks: the number of masks per row. None averages over every mask for every row if

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import numpy as np
@@ -17,7 +18,7 @@ from .. import derive, plan
 from .._diagnostics import Diagnostic, GmlmError, fail, is_one_of, known, only, whole_number
 from .._types import AnyArray, ArrayLike, Given, JsonObject, Missing, Rows
 from .._types import ParamsLike as Params
-from ..data import at_once, mock_given, verified_seed
+from ..data import at_once, column_labels, mock_given, verified_seed
 from ..evaluate import LogProbBound, decoder_bounds
 from ..graph import Lowered, lower_model
 from ..guided import GuidedOptions, Setting, draw_guided, refuse_options
@@ -32,9 +33,30 @@ if TYPE_CHECKING:
     from ..graph import AbstractProgram, FactorGraph
     from ..guided import Oracle
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 
 def _made_again(program: AbstractProgram, name: str, plan: str | None) -> Model:
     return program.model(name, plan=plan)
+
+
+def labelled_by_columns(verb: F) -> F:
+    """Return a method that runs on the model whose cells have the names of the columns of a frame `x`.
+
+    The model is used as it is if the frame does not name its cells, see `column_labels`.
+    """
+
+    @functools.wraps(verb)
+    def running(model: Model, *arguments: Any, **options: Any) -> Any:
+        labels = column_labels(model.graph, arguments[0] if arguments else options.get("x"))
+        coords = {name: labels[name] for name in labels if name in model.program.checked.index_sets}
+        if not coords:
+            return verb(model, *arguments, **options)
+        if model._labelled is None or model._labelled[0] != coords:
+            model._labelled = coords, model.program._labelled(coords).model(model.name, plan=model._plan)
+        return verb(model._labelled[1], *arguments, **options)
+
+    return running  # pyright: ignore[reportReturnType]
 
 
 class Model(ABC):
@@ -55,6 +77,7 @@ class Model(ABC):
         if plan is not None:
             self.lowered = replace(self.lowered, graph=replace(self.lowered.graph, method=plan))
         self._plan = plan
+        self._labelled: tuple[dict[str, tuple[str, ...]], Model] | None = None  # by the columns of the last frame
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return the state that is pickled: the program, from which the model is built again.

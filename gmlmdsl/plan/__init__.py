@@ -5,6 +5,7 @@ In: a `FactorGraph`. Out: plans of how to sum and draw, and their costs. Never: 
 
 from ._block_tables import BlockTables, GraphTables, block_arrays, size_classes
 from ._bound_faults import plan_temper, sound_model, with_others
+from ._check_size import Kept as Kept
 from ._check_size import check_bound
 from ._clusters import Bonds, ClusterPlan, no_loss, plan_clusters
 from ._elimination import Elimination, plan_elimination

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import cast
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
 from .._diagnostics import Diagnostic, Faults, Span, counted, in_text_order, listed
 from .._types import InputLike
-from ..graph import Bound, bind_sound, constant
+from ..graph import Bound, Lowered, bind_sound, constant
 from ..program import Program, allowed, ir, without_inputs
 from ._bound_faults import sound_model
 from ._lints import lint_sizes
@@ -230,12 +231,20 @@ def _power(values: float, turns: float) -> float:
     return math.inf if turns * math.log2(max(values, 1.0)) > 1000 else values**turns
 
 
-def check_bound(program: Program, inputs: Mapping[str, InputLike]) -> tuple[tuple[Diagnostic, ...], tuple[str, ...]]:
+# A lowered model, and the content with which it had neither faults nor warnings, else None.
+Kept = dict[str, tuple[object, Lowered]]
+
+
+def check_bound(
+    program: Program, inputs: Mapping[str, InputLike], kept: Kept | None = None
+) -> tuple[tuple[Diagnostic, ...], tuple[str, ...]]:
     """Bind all parts of a program that need no missing input, and check them.
 
     Args:
         program: a checked program.
         inputs: values by name, as for `bind`. Parts that need an input without a value are skipped.
+        kept: the lowered models of an earlier text with the same inputs, by name. A model that had
+            no faults then, and whose content is the same, is not checked again. The dict is updated.
 
     Returns:
         The faults and warnings in the order of the text, without warnings that a comment allows;
@@ -252,16 +261,35 @@ def check_bound(program: Program, inputs: Mapping[str, InputLike]) -> tuple[tupl
     unsaid = [f"{listed(sorted(missing))} without a default{UNSAID}"] if missing and known != program else []
     words = f"has more than {MOST_CHECKED_EDGES:,} nodes and edges{LEFT}"
     large = [f"graph `{g}` {words}" for g in left]
+    before, kept = dict(kept or {}), {} if kept is None else kept
+    kept.clear()
     for name in bound.program.models:
+        content = _content(bound.program, name)
+        if content is not None and name in before and before[name][0] == content:
+            kept[name] = before[name]
+            continue
         words = too_large(bound, name)
         if words:
             large.append(f"{words}{LEFT}")
             continue
         lowered, faults = sound_model(bound, name)
         found += faults
-        if not faults and bound.program.models[name] == program.models[name]:
-            found += allowed(lint_sizes(lowered, bound.program, name), program.allowances)
+        if not faults:
+            is_whole = bound.program.models[name] == program.models[name]
+            noted = [*lint_sizes(lowered, bound.program, name)] if is_whole else []
+            found += allowed(noted, program.allowances)
+            kept[name] = None if noted else content, lowered
     return in_text_order(found), (*unsaid, *large)
+
+
+def _content(program: Program, name: str) -> object:
+    """Return what determines the faults of a model and its parts; None if other models do too."""
+    if program.judges:
+        return None
+    model, nothing = program.models[name], dict[str, Any]()
+    common = replace(program, sources=(), models=nothing, masks=nothing, samplers=nothing, warnings=(), allowances=())
+    parts = [p for p in (*program.masks.values(), *program.samplers.values()) if p.model == name]
+    return common, model.span.text, model, parts
 
 
 def _has_default(d: ir.Input) -> bool:

@@ -36,6 +36,7 @@ from ._terms import Expression, FormCall, SetOf
 from ._types import check_domain, check_type
 from .limits import MOST_FILES, MOST_TRIED, OF_A_FAULT
 
+ParsedText = tuple[tree.SyntaxTree, tuple[Diagnostic, ...], frozenset[str]]
 KINDS = ("input", "domain", "index", "graph", "network", "model", "mask", "sampler", "judge")
 NAME = "observed"
 
@@ -58,10 +59,10 @@ class _Checker:
         self.declared: dict[str, dict[str, object]] = {kind: {} for kind in KINDS}
         self.allowances: list[Allowance] = []
 
-    def run(self, source: Source) -> None:
+    def run(self, source: Source, parsed_text: ParsedText | None = None) -> None:
         """Check one file. An imported file is checked at the position of its import."""
         self.sources.append(source)
-        parsed, errors, skipped = parse_with_errors(source.text, source.path)
+        parsed, errors, skipped = parsed_text or parse_with_errors(source.text, source.path)
         self.scope.diagnostics += errors
         self.scope.skipped |= skipped
         for d in errors:
@@ -409,12 +410,13 @@ def check_source(source: Source) -> Program:
     return with_clean_fixes(run, source)
 
 
-def check_file(path: str | Path, text: str | None = None) -> Program:
+def check_file(path: str | Path, text: str | None = None, parsed: ParsedText | None = None) -> Program:
     """Check a file and its imports.
 
     Args:
         path: the file.
         text: the text of the file, if it is not yet written to disk.
+        parsed: the result of `parse_with_errors` for this text, if it is known.
 
     Returns:
         The checked program, with its warnings.
@@ -429,7 +431,7 @@ def check_file(path: str | Path, text: str | None = None) -> Program:
         checker = _Checker(real.parent)
         checker.open.append((real, str(path)))
         checker.done.add(real)
-        checker.run(source)
+        checker.run(source, parsed if source.text == text else None)
         return checker.finish()
 
     return with_clean_fixes(run, read_source(path) if text is None else Source(str(path), text))

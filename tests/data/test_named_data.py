@@ -399,3 +399,62 @@ def test_differences_want_one_order(model: Any):
     a, b = (m.fit(FRAME, mask="single") for m in (model, other))
     refused("E545", lambda: a.differences(b), "different parameters")
     assert np.isclose(a.objective, b.objective)
+
+
+UNNAMED = """
+index item = range(3)
+model m {
+  var x[i in item] : labels("no", "yes")
+  param h[i in item] ~ normal(0, 1)
+  factor if x[i] == "yes" then h[i] else 0 for i in item
+}
+mask one = subsets(x, size = 1)
+"""
+
+
+def answers(columns):
+    yes = np.random.default_rng(0).random((40, 3)) < [0.3, 0.5, 0.9]
+    return pd.DataFrame(np.where(yes, "yes", "no"), columns=columns)
+
+
+def test_a_fit_has_the_names_of_the_columns():
+    model, frame = gm.parse(UNNAMED).model(), answers(["tea", "milk", "sugar"])
+    fit = model.fit(frame)
+    assert fit.summary().index.tolist() == ["h[tea]", "h[milk]", "h[sugar]"]
+    assert np.array_equal(fit.params["h"], model.fit(frame.to_numpy()).params["h"])
+    assert model.fit(x=frame).model is fit.model
+    turned = model.fit(frame[["sugar", "tea", "milk"]])
+    assert turned.summary().index.tolist() == ["h[sugar]", "h[tea]", "h[milk]"]
+    with pytest.raises(gm.GmlmError, match="coords"):
+        gm.wald_test(fit, turned)
+    again = fit.model.fit(frame[["sugar", "tea", "milk"]])
+    assert np.allclose(again.params["h"], fit.params["h"], atol=1e-4)
+
+
+@pytest.mark.parametrize("columns", [[0, 1, 2], ["0", "1", "2"], ["x[0]", "x[1]", "x[2]"], ["x_2", "x_1", "x_0"], ["a", "a", "b"]])
+def test_columns_without_names_of_their_own_leave_the_model_as_it_is(columns):
+    model = gm.parse(UNNAMED).model()
+    assert model.fit(answers(columns)).model is model
+
+
+def test_columns_without_names_leave_the_labels_of_the_program():
+    named = gm.parse(UNNAMED, coords={"item": ["tea", "milk", "sugar"]}).model()
+    assert named.fit(answers([0, 1, 2])).model is named
+
+
+@pytest.mark.parametrize(("text", "column"), [(UNNAMED, "milk"), (UNNAMED.replace("param", "var z : bit  param"), "x[1]")])
+@pytest.mark.parametrize(("entry", "words"), [("oat", "is 'oat'"), (None, "nan")])
+def test_an_error_of_a_value_names_the_column(text, column, entry, words):
+    """Also of several variables, whose columns have other types."""
+    frame = answers(["tea", column, "sugar"] if column == "milk" else ["x[0]", column, "x[2]"])
+    frame = frame if column == "milk" else frame.assign(z=1)
+    frame.loc[7, column] = entry
+    model = gm.parse(text).model()
+    with pytest.raises(gm.GmlmError) as fitted:
+        model.fit(frame)
+    with pytest.raises(gm.GmlmError) as caught:
+        model.log_prob({"h": np.zeros(3)}, frame)
+    assert str(caught.value) == str(fitted.value)
+    assert f"x: column `{column}` at " in str(caught.value)
+    assert "7" in str(caught.value)
+    assert words in str(caught.value)

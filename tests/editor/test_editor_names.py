@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from thinned import thinned
 
 import gmlmdsl as gm
-from gmlmdsl.editor import Document, completions, hover, outline, rename, word_kinds
+from gmlmdsl._diagnostics import Source, Span
+from gmlmdsl.editor import Document, Edit, completions, hover, outline, rename, shapes, word_kinds
+from gmlmdsl.editor._edits import titled
 from gmlmdsl.program import check_file
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
@@ -130,3 +133,40 @@ def test_a_text_with_faults_keeps_its_names():
     assert {d.code for d in document.diagnostics} == {"E101"}
     found = document.names.at(document.text.index("K ~ one") + 4)
     assert found is not None and found.declaration.kind == "mask"
+
+
+def test_the_title_of_a_fix_says_what_it_does():
+    source = Source("m.gmlm", "factor long_name * x")
+    place, nothing, both = Span(source, 7, 16), Span(source, 7, 7), Span(source, 0, 20)
+    assert titled([Edit(place, "h")]) == "Replace `long_name` by `h`"
+    assert titled([Edit(place, "")] * 2) == "Remove `long_name` in 2 places"
+    assert titled([Edit(nothing, "h *\n  ")]) == "Insert `h *`"
+    assert titled([Edit(both, "x" * 99)]) == f"Replace `factor long_name * x` by `{'x' * 40} ..`"
+
+
+def test_shape_and_values_are_shown_of_a_name():
+    text = TEXT.replace(" : spin\n", ' : spin\n  var y : letters("abcdefghijklmnop")\n')
+
+    def ends(text: str) -> dict[str, str]:
+        document = Document("m.gmlm", text)
+        shown = {word: hover(document, text.index(word)) for word in ("x[i in site]", "h[i in site]", "y :", "one = ")}
+        return {word: found[0].splitlines()[-1] for word, found in shown.items() if found is not None}
+
+    known = {"x[i in site]": "shape (4); values -1, 1", "h[i in site]": "shape (4)", "y :": "values a, b, .., p"}
+    assert ends(text) == known | {"one = ": "```"}
+    unknown = dict.fromkeys(("x[i in site]", "h[i in site]", "one = "), "```")
+    assert ends(text.replace("input n : int = 4", "input n : int")) == unknown | {"y :": "values a, b, .., p"}
+
+
+@pytest.mark.parametrize("path", thinned(VALID, 12, 5), ids=lambda p: p.stem)
+def test_an_edited_text_has_the_diagnostics_of_a_new_one(path: Path):
+    """Each statement in turn is removed and written again, and the models that are not bound again keep their findings."""
+    text, number = path.read_text(), re.compile(r"(?<![\w.])\d+(?![\w.])")
+    edits = [text, *(text[: s.start] + text[s.end :] for s in (o.span for o in outline(Document(str(path), text))))]
+    edits += [text[: m.start()] + "7" + text[m.end() :] for m in list(number.finditer(text))[:4]]
+    document = Document(str(path), text)
+    for edit in (e for one in edits for e in (one, text)):
+        document = Document(str(path), edit, document)
+        new = Document(str(path), edit)
+        assert document.diagnostics == new.diagnostics
+        assert list(shapes(document)) == list(shapes(new))

@@ -67,3 +67,4 @@ def test_the_extension_is_well_formed(name: str):
         assert (folder / found["main"]).exists()
         assert all((folder / part["path"]).exists() for part in parts["grammars"])
         assert all((folder / part["configuration"]).exists() for part in parts["languages"])
+        assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()

@@ -128,6 +128,7 @@ def test_a_fault_is_mended_by_its_quick_fix(client: Client):
     (found,) = client.open(text)
     request = {"textDocument": {"uri": client.uri}, "range": found["range"], "context": {"diagnostics": [found]}}
     (action,) = client.ask("textDocument/codeAction", request)
+    assert action["title"] == "Replace `subset` by `subsets`"
     (edit,) = action["edit"]["changes"][client.uri]
     line, first, last = edit["range"]["start"]["line"], edit["range"]["start"]["character"], edit["range"]["end"]["character"]
     lines = text.splitlines(keepends=True)
@@ -149,3 +150,41 @@ def test_a_text_is_written_in_its_canonical_form(client: Client):
     options = {"tabSize": 2, "insertSpaces": True}
     (edit,) = client.ask("textDocument/formatting", {"textDocument": {"uri": client.uri}, "options": options})
     assert edit["newText"] == TEXT
+
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+CORPUS = {
+    "sound": sorted([*(PROGRAMS / "valid").glob("*.gmlm"), *(PROGRAMS / "good").glob("*.gmlm")]),
+    "faulty": sorted([*(PROGRAMS / "bad").glob("*.gmlm"), *(PROGRAMS / "habits").glob("*.gmlm")]),
+}
+
+
+@pytest.mark.parametrize("kind", ["sound", pytest.param("faulty", marks=pytest.mark.slow)])
+def test_every_program_has_answers(client: Client, kind: str):
+    """One server answers about every program: no request ends in an error, and every declaration is found again."""
+    for path in CORPUS[kind]:
+        client.uri, client.version = path.as_uri(), 0
+        found = client.open(path.read_text(errors="surrogateescape").encode("utf-8", "replace").decode())
+        assert kind == "faulty" or all(d["severity"] > 1 for d in found), path.name
+        document = {"textDocument": {"uri": client.uri}}
+        whole = {"start": {"line": 0, "character": 0}, "end": {"line": 10_000, "character": 0}}
+        actions = client.ask("textDocument/codeAction", document | {"range": whole, "context": {"diagnostics": found}})
+        hints = client.ask("textDocument/inlayHint", document | {"range": whole})
+        edits = client.ask("textDocument/formatting", document | {"options": {"tabSize": 2, "insertSpaces": True}})
+        colours = client.ask("textDocument/semanticTokens/full", document)["data"]
+        assert [isinstance(x, list) for x in (actions, hints, edits)] == [True] * 3, path.name
+        assert len(colours) % 5 == 0
+        symbols = client.ask("textDocument/documentSymbol", document)
+        for symbol in [s for outer in symbols for s in (outer, *outer["children"])]:
+            place = symbol["selectionRange"]
+            at = place["start"]["line"], place["start"]["character"]
+            shown = client.at("hover", *at)["contents"]["value"]
+            assert symbol["name"] in shown or kind == "faulty", path.name
+            assert client.at("definition", *at)["range"] == place, path.name
+            uses = client.at("references", *at, context={"includeDeclaration": True})
+            assert place in [u["range"] for u in uses], path.name
+            assert isinstance(client.at("completion", *at), list), path.name
+            renamed = client.at("rename", *at, newName="renamed_9")
+            assert len(renamed["changes"][client.uri]) == len(uses), path.name
+        client.tell("textDocument/didClose", document)
+    client.version = 0
