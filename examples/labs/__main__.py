@@ -14,6 +14,7 @@ FOLDERS = {
     "topics": "topics",
     "dyck": "dyck",
     "dyck_weight": "dyck",
+    "heads": "dyck",
     "decoders": "decoding",
     "sudokus": "decoding",
     "nine": "decoding",
