@@ -8,11 +8,13 @@ import laboratory
 # The folder of each script that has a `lab()`; the other laboratories' pages say what runs them.
 FOLDERS = {
     "brackets": "brackets",
+    "bracket_walks": "brackets",
     "testcases": "testcases",
     "testcase_steps": "testcases",
     "topics": "topics",
     "dyck": "dyck",
     "dyck_weight": "dyck",
+    "heads": "dyck",
     "decoders": "decoding",
     "sudokus": "decoding",
     "nine": "decoding",

@@ -118,7 +118,8 @@ def load(path: Path, size: Any, settings: Mapping[str, Any] | None = None) -> di
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         parts = dict(found["parts"])
-        pairs = {"size": (found["size"], asdict(size)), "settings": (found.get("settings", {}), json.loads(json.dumps(settings or {})))}
+        mine = json.loads(json.dumps({"size": asdict(size), "settings": settings or {}}))
+        pairs = {"size": (found["size"], mine["size"]), "settings": (found.get("settings", {}), mine["settings"])}
         differing = {name: sorted(k for k in {*old, *new} if old.get(k) != new.get(k)) for name, (old, new) in pairs.items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise SystemExit(f"{path} is no results.json of a laboratory, or is damaged: {cure}") from None
@@ -192,10 +193,12 @@ def times(lab: Lab, kept: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def all_times() -> str:
-    """What all kept output took."""
-    found = [json.loads(path.read_text(encoding="utf-8"))["parts"] for path in sorted(LABS.glob("*/kept/*/results.json"))]
-    seconds = sum(part["seconds"] for parts in found for part in parts.values())
-    return f"all laboratories: {sum(map(len, found))} parts, {seconds / 60:.0f} minutes of the processor"
+    """What all kept output took, by laboratory, the longest first."""
+    found = {path.parent.name: json.loads(path.read_text(encoding="utf-8"))["parts"] for path in LABS.glob("*/kept/*/results.json")}
+    took = {name: sum(part["seconds"] for part in parts.values()) / 60 for name, parts in found.items()}
+    rows = [[name, len(found[name]), f"{took[name]:.1f}"] for name in sorted(found, key=lambda name: -took[name])]
+    rows.append(["all laboratories", sum(map(len, found.values())), f"{sum(took.values()):.0f}"])
+    return markdown(["laboratory", "parts", "minutes of the processor"], rows)
 
 
 def save(figure: Figure, path: Path) -> None:

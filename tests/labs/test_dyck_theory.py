@@ -147,3 +147,67 @@ def test_matched_pairs_drown_what_unbalanced_attention_should_tell(seed):
         found = dyck.attention_prediction([2 * i, 2 * i + 1] * 5000 + [2 * j, 0, 1], 4, 0.5, scores, shifts)
         told.append(int(found.argmax() == 2 * j + 1))
     assert sum(told) < 4
+
+
+@pytest.mark.parametrize("violation", [0.0, 0.3])
+def test_what_is_read_of_the_words_of_the_proof_is_the_sum_over_their_brackets(violation):
+    """Theorem 2.2.2, word by word."""
+    length, depths = 2 * 8 * D + 6, D + 1
+    scores, shifts = dyck.balanced_scores(K, D, np.random.default_rng(5), violation=violation)
+    value = dyck.shifted_value(shifts)
+    value = np.vstack([value, -value.sum(axis=0)])
+    least = np.inf
+    for i, j, d, around in itertools.product(range(K), range(K), range(2, depths), range(D)):
+        readings = {}
+        for opened in itertools.product(range(K), repeat=d - 1):
+            pairs = length // 2 - around - d - 1
+            word = [2 * i] * around + [2 * i, 2 * i + 1] * pairs + [2 * i + 1] * around + [2 * k for k in opened] + [2 * j, 2 * j + 1]
+            depth = np.cumsum([1 - 2 * (b % 2) for b in word])
+            assert depth.min() >= 0 and depth.max() <= D and len(word) <= length
+            at = np.append(len(scores) - 1, np.array(word) * depths + depth)
+            weights = np.exp(scores[at, at[-1]])
+            read = value[:, at] @ weights / weights.sum()
+            readings[opened] = read / np.linalg.norm(read)
+        least = min(least, *(np.linalg.norm(readings[a] - readings[b]) for a in readings for b in readings if a[-1] != b[-1]))
+    np.testing.assert_allclose(dyck.read_apart(scores, shifts, length), least, rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bound_of_theorem_2_2_2_holds_and_balanced_attention_needs_none(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(200):  # Lemma 2.2.1
+        a, b, r = rng.normal(size=(3, 5)) * np.exp(rng.normal(size=(3, 1)))
+        e = rng.uniform(0.01, 1.9)
+        r *= (4 / e + 1) * max(np.linalg.norm(a), np.linalg.norm(b)) / np.linalg.norm(r)
+        assert np.linalg.norm((a + r) / np.linalg.norm(a + r) - (b + r) / np.linalg.norm(b + r)) <= e
+        assert dyck.balance_bound(e, 1, 16) == pytest.approx(4 / e + 1)
+    first = FirstLayer("one-hot", K, D)
+    for violation in (0.0, 0.01, 0.3):
+        scores, shifts = dyck.balanced_scores(K, D, np.random.default_rng(seed), violation=violation)
+        value = dyck.shifted_value(shifts)
+        ratios = dyck.balance_ratios(first, np.eye(first.width), scores, np.vstack([value, -value.sum(axis=0)]))
+        apart = [dyck.read_apart(scores, shifts, n) for n in (40, 400, 4000)]
+        for n, e in zip((40, 400, 4000), apart, strict=True):
+            assert max(ratios) <= dyck.balance_bound(e, D, n)
+        if violation:
+            assert apart[2] < 0.2 * apart[1]
+        else:
+            np.testing.assert_allclose(apart, apart[0])
+
+
+def test_a_pruned_random_product_has_the_nearest_sums_of_its_units_and_tells_brackets():
+    target, units = 0.25 * dyck.balanced_value(FirstLayer("one-hot", K, D)), 6
+    made, left = dyck.pruned(target, units, np.random.default_rng(2))
+    rng = np.random.default_rng(2)
+    for place in map(tuple, np.argwhere(target)):
+        terms = rng.uniform(-1, 1, units) * rng.uniform(-1, 1, units)
+        sums = [sum(t for t, kept in zip(terms, some, strict=True) if kept) for some in itertools.product((0, 1), repeat=units)]
+        assert abs(made[place] - target[place]) == pytest.approx(min(abs(s - target[place]) for s in sums))
+        assert made[place] == pytest.approx(terms @ left[place])
+    assert not made[target == 0].any() and not left[target == 0].any()
+    close = dyck.pruned(target, 18, np.random.default_rng(3))[0]
+    assert np.abs(close - target).max() < 0.02 * np.abs(made - target).max()
+    word = drawn(61, np.random.default_rng(4))  # some bracket is open
+    np.testing.assert_allclose(dyck.uniform_prediction(word, K, D, Q, close), law(word, K, D, Q), atol=1e-12)
+    other = close[[*range(D, 2 * D), *range(D), -2, -1]]
+    np.testing.assert_allclose(dyck.uniform_prediction(word, K, D, Q, other), law(word, K, D, Q)[[0, 3, 2, 1]], atol=1e-12)

@@ -146,13 +146,13 @@ def test_the_seeds_are_timed_beside_the_first(tmp_path):
     assert "seeds" not in laboratory.times(own, {"0 model": {"seconds": 1.0}})
 
 
-def test_all_laboratories_take_what_the_page_says_and_less_than_ninety_minutes():
+def test_all_laboratories_take_what_the_page_says_and_less_than_an_hour_of_two_cores():
     page = laboratory.PAGE.read_text(encoding="utf-8")
     assert laboratory.filled(page, "laboratories", {"laboratories-time": laboratory.all_times()}) == page
-    assert float(laboratory.all_times().split(", ")[1].split()[0]) < 120
+    assert float(laboratory.all_times().splitlines()[-1].split("|")[3]) < 120  # of one core; two processes with `--share` halve it
     pages = "".join(p.read_text(encoding="utf-8") for p in laboratory.LABS.glob("*/README.md"))
     ratios = [float(k) for k in re.findall(r"seeds took ([\d.]+) times as long as the first", pages)]
-    assert len(ratios) == 7 and max(ratios) <= 5.5
+    assert len(ratios) == 9 and max(ratios) <= 5.5
 
 
 def test_the_page_is_filled_with_own_tables_alone(tmp_path, monkeypatch):
@@ -164,7 +164,7 @@ def test_the_page_is_filled_with_own_tables_alone(tmp_path, monkeypatch):
     assert laboratory.main(lab(tmp_path, []), ["--page"]) == 0
     assert page.read_text(encoding="utf-8").count("| 4 |") == 1
     assert "<!-- numbers: cubes-all -->\n<!-- end -->" in page.read_text(encoding="utf-8")
-    assert of_all.read_text(encoding="utf-8").count("all laboratories: ") == 1
+    assert of_all.read_text(encoding="utf-8").count("| all laboratories | ") == 1
     assert (tmp_path / "figures" / "squares-none.png").is_file()
     with pytest.raises(SystemExit, match="has places"):
         laboratory.filled(places, "squares", {"squares-all": ""})
@@ -200,7 +200,7 @@ def runner():
 
 def test_every_script_that_has_a_laboratory_is_listed(runner, capsys):
     scripts = {p.stem: p.parent.name for p in LABS.glob("*/*.py") if "\ndef lab()" in p.read_text(encoding="utf-8")}
-    assert scripts == runner.FOLDERS and len(scripts) == 12
+    assert scripts == runner.FOLDERS and len(scripts) == 14
     for words, status in (([], 0), (["--help"], 0), (["dick"], 2)):
         assert runner.main(words) == status
         said = capsys.readouterr()

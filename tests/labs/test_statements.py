@@ -8,6 +8,7 @@ import bound_trial as trial
 import energies
 import jax
 import laboratory
+import mask_networks
 import numpy as np
 import pytest
 import statement_tables
@@ -134,6 +135,47 @@ def test_the_needed_numbers_are_where_the_parts_are_small():
         b = gm.theory.generalization_bound(model, trial.TRUTH, "two", n=n, m=m, **options)
     for part in (np.exp(b.log_mask_term), b.row_term):
         np.testing.assert_allclose(np.sqrt(b.tensorization / 2 * part * -b.log_beta), trial.GOAL, rtol=1e-6)
+
+
+def test_the_votes_are_the_model_of_their_program():
+    votes = trial.votes()
+    s, model = trial.setting("two", votes), votes.program().model()
+    x = np.array(list(np.ndindex((2,) * 6)))
+    assert s.groups.shape == (15, 64) and s.features.shape == (64, 21)
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(np.log(s.law(s.truth)), model.log_prob(votes.truth, x), rtol=1e-8)
+        table = np.asarray(model.log_conditional(votes.truth, x, K=[4, 5])).reshape(64, 2, 2)
+    np.testing.assert_allclose(s.conditionals(s.truth)[0], table[np.arange(64), x[:, 4], x[:, 5]], rtol=1e-8)
+    shares = np.tile(s.law(s.truth) / 15, (15, 1))
+    np.testing.assert_allclose(s.fit(shares), s.truth, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chains_of_what_is_learnt_under_a_mask_settle_at_p_and_those_that_forget_it_do_not(seed):
+    rng = np.random.default_rng(seed)
+    p, chances = rng.dirichlet(np.ones(8)), rng.dirichlet(np.ones(3), 8)
+    q = mask_networks.exact(p, chances)
+    for row, x in enumerate(mask_networks.STATES):  # Equation 1
+        for i in range(3):
+            other = x.copy()
+            other[i] = 1 - x[i]
+            there = int(other @ [4, 2, 1])
+            joint = p[[row, there]] * chances[[row, there], i]
+            assert q[row, i] == pytest.approx(joint[0] / joint.sum())
+            assert mask_networks.plain(q, chances)[row, i] == pytest.approx(p[row] / (p[row] + p[there]))
+    found = mask_networks.distances(p, q, chances)
+    assert found["own"] < 1e-9 and found["gibbs"] < 1e-9 and found["forgets"] > 1e-3
+    np.testing.assert_allclose(mask_networks.chain(q, chances).sum(axis=1), 1)
+
+
+@pytest.mark.slow  # about ten seconds, most of it compiling
+def test_a_network_learns_what_its_mask_makes_of_a_conditional():
+    rng = np.random.default_rng(4)
+    p, chances = rng.dirichlet(5 * np.ones(8)), rng.dirichlet(5 * np.ones(3), 8)
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        q = mask_networks.learnt(p, chances, 20_000, 400, 0)
+    right, forgotten = mask_networks.exact(p, chances), mask_networks.exact(p, np.full((8, 3), 1 / 3))
+    assert np.abs(q - right).mean() < 0.3 * np.abs(forgotten - right).mean()
 
 
 def test_solutions_are_those_of_a_search():

@@ -38,11 +38,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "learnt, plain": {**PLAIN, "first": 0, "layers": 2},
     "learnt, 3 layers, 3 kinds": {**DEEP, "first": 0, "layers": 3, "kinds": 3},
 }
-KEPT = {"settings": SETTINGS, "opens": OPENS, "length": LENGTH, "longest": LONGEST}  # what results depend on beside the size
 MOST = 10  # settings of the default size: the others take five minutes more
 DEEPEST = 4
 PREFIX = "[[[[]]]](((())))"  # Section 2.2.3.2, with four round brackets: there are five in print, one more than D
 VIOLATIONS, PUMPED = (0.0, 0.01, 0.1, 1.0), (10, 1000)  # of the balance condition; matched pairs that stand before
+LENGTHS = (40, 100, 400, 1000, 4000)  # N of Theorem 2.2.2, more than 8 D
+UNITS = (8, 12, 16, 20)  # random hidden units for an entry of a pruned matrix
+STEEPER = 2.0  # than where attention is balanced: the Lipschitz constant that g may have
+# What results depend on beside the size.
+KEPT = {"settings": SETTINGS, "opens": OPENS, "length": LENGTH, "longest": LONGEST, "lengths": LENGTHS, "steeper": STEEPER, "units": UNITS}
 SENTENCE = 19  # symbols of those of Table 2.6
 SHOWN = ("one-hot", "one-hot, regularised", "learnt", "learnt, places")  # in the picture of attention, two seeds of each
 
@@ -262,6 +266,67 @@ def balanced(size: Size) -> dict[str, Any]:
     return found
 
 
+def pruned(size: Size) -> dict[str, Any]:
+    """Theorem 2.2.3 and its corollary for the value matrix of Corollary 2.2.1, by hidden units and seed.
+
+    One random pair of matrices is pruned twice: to the values that tell brackets, and to those that take each kind for the other. The first
+    matrix is the same in both.
+
+    Returns:
+        The largest error of an entry, and the share of last brackets of words of 400 to 500 symbols told by the one, and by the other after
+        its rule.
+    """
+    rows, lengths = closing(drawn(2, LONGEST[1], size.long, 2), *LONGEST, 4)
+    asked = [row[:n].tolist() for row, n in zip(rows, lengths, strict=True)][: size.unseen // 50]
+    target = 0.25 * theory.balanced_value(theory.FirstLayer("one-hot", 2, DEEPEST))  # the layer norm takes any scale
+    other = target[[*range(DEEPEST, 2 * DEEPEST), *range(DEEPEST), -2, -1]]  # the slots of the two kinds change places
+    found = {}
+    for units, seed in product(UNITS, range(size.seeds)):
+        made = [theory.pruned(t, units, np.random.default_rng(seed))[0] for t in (target, other)]
+        told = [
+            np.mean([theory.uniform_prediction(w[:-1], 2, DEEPEST, OPENS, v).argmax() == w[-1] ^ flip for w in asked])
+            for v, flip in zip(made, (0, 2), strict=True)
+        ]
+        row = {"error": np.abs(made[0] - target).max(), "told": told[0], "other": told[1]}
+        found[f"{units}, {seed}"] = {name: float(f"{v:.4g}") for name, v in row.items()}
+    return found
+
+
+def approximate(size: Size) -> dict[str, Any]:
+    """Theorem 2.2.2 without training, by N and seed: how unbalanced attention may be where the Lipschitz constant of g is bounded.
+
+    A g that is right behind two words that want different brackets is at least as steep as the distance of their next symbols'
+    probabilities, sqrt(2) (1 - q), over that of what it reads. The violation is the largest, to a thousandth, at which that is `STEEPER`
+    times what it is without one. Scores are violated along one direction a seed.
+
+    Returns:
+        Of each N and seed the violation, the largest |S| / P there, the right side of Equation 2.54 over P, and the Lipschitz constant.
+    """
+    first, found = theory.FirstLayer("one-hot", 2, DEEPEST), {}
+    for n, seed in product(LENGTHS, range(size.seeds)):
+
+        def violated(v: float, seed: int = seed) -> tuple[Array, Array]:
+            return theory.balanced_scores(2, DEEPEST, np.random.default_rng(seed), violation=v)
+
+        goal = theory.read_apart(*violated(0.0), n) / STEEPER
+        low, high = 1e-6, 1.0
+        while high / low > 1.001:
+            middle = float(np.sqrt(low * high))
+            low, high = (middle, high) if theory.read_apart(*violated(middle), n) > goal else (low, middle)
+        scores, shifts = violated(low)
+        value = theory.shifted_value(shifts)
+        ratios = theory.balance_ratios(first, np.eye(first.width), scores, np.vstack([value, -value.sum(axis=0)]))
+        apart = theory.read_apart(scores, shifts, n)
+        row = {
+            "violation": low,
+            "ratio": max(ratios),
+            "bound": theory.balance_bound(apart, DEEPEST, n),
+            "steep": np.sqrt(2) * (1 - OPENS) / apart,
+        }
+        found[f"{n}, {seed}"] = {name: float(f"{v:.6g}") for name, v in row.items()}
+    return found
+
+
 def pictured(size: Size, out: Path, name: str) -> list[Any]:
     """The last layer's attention on the prefix, of two seeds."""
     modules = [Trained(size, out, name, seed).params["net"].module for seed in range(min(2, size.seeds))]
@@ -275,6 +340,7 @@ def names(size: Size) -> list[str]:
 def parts(size: Size, out: Path) -> Mapping[str, Callable[[], Any]]:
     """Two settings at a time, seed by seed: of two processes each then has settings of its own to compile. Then what compares seeds."""
     found: dict[str, Callable[[], Any]] = {"exact": partial(exactly, size), "balanced": partial(balanced, size)}
+    found |= {"approximate": partial(approximate, size), "pruned": partial(pruned, size)}
     for k, seed in product(range(0, size.settings, 2), range(size.seeds)):
         found |= {f"{name}, {seed}": partial(measured, Trained(size, out, name, seed)) for name in names(size)[k : k + 2]}
     found |= {f"variation, {name}": partial(varied, size, out, name) for name in names(size)}

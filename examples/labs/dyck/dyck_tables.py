@@ -3,8 +3,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from dyck import DEEPEST, PREFIX, SENTENCE, SETTINGS, SHOWN, Size, names
-from laboratory import LEAST_SEEDS, UNTESTED, less, markdown, ordered, spread, together
+from dyck import DEEPEST, LENGTHS, PREFIX, SENTENCE, SETTINGS, SHOWN, UNITS, Size, names
+from laboratory import AGREE, DISAGREE, LEAST_SEEDS, UNTESTED, less, markdown, ordered, spread, together
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -40,6 +40,8 @@ def tables(results: Results, size: Size) -> dict[str, str]:
     return {
         "dyck-exact": exact_table(results["exact"]),
         "dyck-balanced": balanced_table(results["balanced"]),
+        "dyck-pruned": pruned_table(results["pruned"], size),
+        "dyck-approximate": approximate_table(results["approximate"], size),
         "dyck-accuracy": accuracy_table(results, size),
         "dyck-balance": balance_table(results, size),
         "dyck-contrast": contrast_table(results, size),
@@ -77,6 +79,46 @@ def balanced_table(found: Mapping[str, Any]) -> str:
     heads = ["violation", "28 symbols: last brackets told, %", "400 to 500: told, %"]
     heads += [f"behind {name.split()[1]} pairs, %" for name in names if name.startswith("pumped")]
     return markdown([*heads, "beta", "places attended to, share", "pumped: worse than balanced"], rows)
+
+
+def pruned_table(found: Mapping[str, Any], size: Size) -> str:
+    """Theorem 2.2.3: with more random units to prune, values come near any matrix."""
+
+    def of(units: int, what: str) -> list[float]:
+        return [found[f"{units}, {seed}"][what] for seed in range(size.seeds)]
+
+    rows = [[u, spread(np.log10(of(u, "error"))), *(spread(of(u, k), 3, 100) for k in ("told", "other"))] for u in UNITS]
+    few, many = UNITS[0], UNITS[-1]
+    rises = [less(of(few, k), of(many, k)) for k in ("told", "other")]
+    rows.append([f"less; more; more with {many} than with {few}", less(of(many, "error"), of(few, "error")), *rises])
+    heads = [
+        "random units for an entry",
+        "log10 of the largest error of W_V",
+        "400 to 500 symbols: last brackets told, %",
+        "the same, kinds exchanged, %",
+    ]
+    return markdown(heads, rows)
+
+
+def approximate_table(found: Mapping[str, Any], size: Size) -> str:
+    """Theorem 2.2.2: |S| / P is at most C / N, and so is the violation that a g of bounded steepness allows."""
+
+    def of(n: int, what: str) -> np.ndarray:
+        return np.array([found[f"{n}, {seed}"][what] for seed in range(size.seeds)])
+
+    def extent(values: np.ndarray) -> str:
+        return f"{values.min():.3g} to {values.max():.3g}"
+
+    rows: list[list[object]] = []
+    for n in LENGTHS:
+        ratio = n * of(n, "ratio")
+        cells = [extent(ratio), extent(n * of(n, "bound") / ratio), extent(of(n, "steep"))]
+        rows.append([n, spread(of(n, "violation") / of(LENGTHS[0], "violation")), *cells])
+    inside = all((of(n, "ratio") <= of(n, "bound")).all() for n in LENGTHS)
+    falls = ordered(*(np.log(of(n, "violation")).tolist() for n in reversed(LENGTHS)))
+    rows += [["falls with N", falls, "", "", ""], ["Equation 2.54 holds, every N and seed", "", AGREE if inside else DISAGREE, "", ""]]
+    heads = ["N", f"allowed violation, of that at N = {LENGTHS[0]}", "N × largest S / P there", "16 D R over that", "steepness of g"]
+    return markdown(heads, rows)
 
 
 def accuracy_table(results: Results, size: Size) -> str:

@@ -46,7 +46,12 @@ class FirstLayer:
 
 
 def balance_violation(first: FirstLayer, key: Array, query: Array, value: Array, printed: bool = False) -> float:
-    """beta, the mean of |S| / P over kinds i, j, depths d in 2..D and d' in 1..D: what a matched pair adds to what a closing bracket reads.
+    """beta, the mean of `balance_ratios`."""
+    return float(np.mean(balance_ratios(first, key, query, value, printed)))
+
+
+def balance_ratios(first: FirstLayer, key: Array, query: Array, value: Array, printed: bool = False) -> list[float]:
+    """|S| / P for all kinds i, j, depths d in 2..D and d' in 1..D: what a matched pair adds to what a closing bracket reads.
 
     u(k; q) = C exp(e_k' W_K' W_Q e_q) W_V e_k with C = I - 11'/m (Equation 2.48). S is the sum of u of a pair of kind i at depth d'. P is
     the norm of the sum of u over the start, d - 1 opening brackets and a pair of kind j at depth d: the least norm among opening brackets
@@ -55,7 +60,7 @@ def balance_violation(first: FirstLayer, key: Array, query: Array, value: Array,
     Args:
         first: the first layer.
         key, query, value: W_K, W_Q of shape (size, width), W_V of shape (m, width).
-        printed: whether the query of S has depth d, as Equation 2.51 has it, and not d - 1 as in Q: beta is then over d in 2..D - 1.
+        printed: whether the query of S has depth d, as Equation 2.51 has it, and not d - 1 as in Q: d is then in 2..D - 1.
     """
     k, deepest = first.kinds, first.deepest
 
@@ -74,7 +79,7 @@ def balance_violation(first: FirstLayer, key: Array, query: Array, value: Array,
         for i, depth in product(range(k), range(1, deepest + 1)):
             pair = u(first(2 * i + 1, depth - 1), own) + u(first(2 * i, depth), own)
             ratios.append(np.linalg.norm(pair) / second)
-    return float(np.mean(ratios))
+    return ratios
 
 
 def _read(first: FirstLayer, u, asked: Array, opened: Sequence[int], d: int, j: int) -> float:
@@ -98,7 +103,7 @@ def balanced_value(first: FirstLayer) -> Array:
     return found
 
 
-def uniform_prediction(prefix: Sequence[int], kinds: int, deepest: int, opens: float) -> Array:
+def uniform_prediction(prefix: Sequence[int], kinds: int, deepest: int, opens: float, value: Array | None = None) -> Array:
     """p(next bracket | prefix) by two layers of uniform causal attention without positions (Corollary 2.2.1).
 
     The first layer's head counts opening less closing brackets beside the start, both over the length; after the layer norm their ratio is
@@ -109,14 +114,16 @@ def uniform_prediction(prefix: Sequence[int], kinds: int, deepest: int, opens: f
         prefix: brackets.
         kinds, deepest: k and D.
         opens: q, the probability of an opening bracket where both may follow.
+        value: W_V of the second layer; `balanced_value` where there is none.
     """
     n, first = len(prefix) + 1, FirstLayer("one-hot", kinds, deepest)
+    value = balanced_value(first) if value is None else value
     uniform = np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
     signs = np.array([0.0, *(1.0 - 2 * (b % 2) for b in prefix)])
     counted = _normed(uniform @ np.stack([signs, np.eye(n)[0], -signs - np.eye(n)[0]], axis=1))
     depths = np.rint(counted[:, 0] / counted[:, 1]).astype(int)
     told = np.array([first.start, *(first(b, d) for b, d in zip(prefix, depths[1:], strict=True))])
-    read = _normed(uniform @ told @ balanced_value(first).T)[-1]
+    read = _normed(uniform @ told @ value.T)[-1]
     stack = np.rint(read[:-2] / read[-2]).reshape(kinds, deepest)
     depth = depths[-1]
     found = np.zeros(2 * kinds)
@@ -125,6 +132,28 @@ def uniform_prediction(prefix: Sequence[int], kinds: int, deepest: int, opens: f
     if depth:
         found[2 * int(stack[:, depth - 1].argmax()) + 1] = 1 - opening
     return found
+
+
+def pruned(target: Array, units: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """A product of two random matrices of which the second is pruned to come near a matrix (Theorem 2.2.3).
+
+    Each entry of the target has `units` hidden units of its own. The first matrix gives such a unit b times an input, the second adds a
+    times the unit to an output or is pruned, with a and b uniform in -1..1: an entry is the sum of a b over units that are left. Those are
+    taken whose sum is nearest. Pensia et al. (2020) show that the error falls exponentially with their number. An entry of 0 has none.
+
+    Returns:
+        The product, of the target's shape, and which units of the second matrix are left, of shape (*target's, units).
+    """
+    made, left = np.zeros(target.shape), np.zeros((*target.shape, units), bool)
+    subsets = np.arange(2**units)
+    for place in np.argwhere(target):
+        terms = rng.uniform(-1, 1, units) * rng.uniform(-1, 1, units)
+        sums = np.zeros(1)
+        for term in terms:
+            sums = np.concatenate([sums, sums + term])  # by subset as a binary number
+        best = int(np.abs(sums - target[tuple(place)]).argmin())
+        made[tuple(place)], left[tuple(place)] = sums[best], subsets[best] >> np.arange(units) & 1
+    return made, left
 
 
 def balanced_scores(kinds: int, deepest: int, rng: np.random.Generator, size: float = 1.0, violation: float = 0.0) -> tuple[Array, Array]:
@@ -176,6 +205,42 @@ def attention_prediction(prefix: Sequence[int], deepest: int, opens: float, scor
         kind = prefix[-1] // 2 if prefix[-1] % 2 == 0 else int(read[:, last - 1].argmax())
         found[2 * kind + 1] = 1 - opening
     return found
+
+
+def read_apart(scores: Array, shifts: Array, length: int) -> float:
+    """The least distance between what g reads behind two words that want different brackets (left side of Equation 2.77).
+
+    A word is that of the proof of Theorem 2.2.2: d' brackets of kind i open around N / 2 - d' - d - 1 matched pairs of that kind and
+    close; then d - 1 brackets open, and a pair of kind j follows, whose closing bracket asks. Two words differ in their opening brackets,
+    the last one of which tells what closes next. The least is over i, j, d', d and the opening brackets.
+
+    Args:
+        scores, shifts: of `balanced_scores`.
+        length: N, more than 8 D.
+    """
+    kinds, deepest = shifts.shape
+    depths, value = deepest + 1, shifted_value(shifts)
+    value = np.vstack([value, -value.sum(axis=0)])
+    least = np.inf
+    for j, d in product(range(kinds), range(2, depths)):
+        at = (2 * j + 1) * depths + d - 1
+        u = value * np.exp(scores[:, at])
+
+        def pair(kind: int, depth: int, u: Array = u) -> Array:
+            return u[:, 2 * kind * depths + depth] + u[:, (2 * kind + 1) * depths + depth - 1]
+
+        opened = {t: sum(u[:, 2 * kind * depths + depth] for depth, kind in enumerate(t, 1)) for t in product(range(kinds), repeat=d - 1)}
+        for i, around in product(range(kinds), range(deepest)):
+            before = sum((pair(i, depth) for depth in range(1, around + 1)), u[:, -1] + pair(j, d))
+            before = before + (length // 2 - around - d - 1) * pair(i, around + 1)
+            read = {t: (before + own) / np.linalg.norm(before + own) for t, own in opened.items()}
+            least = min(least, *(np.linalg.norm(a - b) for t, a in read.items() for s, b in read.items() if t[-1] != s[-1]))
+    return float(least)
+
+
+def balance_bound(apart: float, deepest: int, length: int) -> float:
+    """The right side of Equation 2.54 over P, 16 D R / N with R = 4 / e + 1: Lemma 2.2.1, at outputs that are e apart."""
+    return 16 * deepest * (4 / apart + 1) / length
 
 
 def spread_over(prefix: Sequence[int], deepest: int, scores: Array) -> float:

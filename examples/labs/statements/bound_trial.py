@@ -1,6 +1,9 @@
-# Theorem 4 on trial: fits of three spins beside its bound, part by part.
+# Theorem 4 on trial: fits of three spins, and of six votes, beside its bound, part by part.
+import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import jax
@@ -11,12 +14,33 @@ import gmlmdsl as gm
 HERE = Path(__file__).resolve().parent
 MASKS = {"one": 1, "two": 2, "three": 3}  # cells of a block
 TRUTH = {"h": np.array([0.3, 0.0, -0.2]), "J": np.array([0.4, 0.2, -0.3])}
+VOTES = HERE / "votes.json"  # what `python votes_truth.py FILE` makes of the votes of 1984
 WIDTH = 0.5  # half of the box around the truth in which a fit is sought
 EPSILON, DELTA, GOAL = 0.1, 0.05, 0.1
 
 
 def program() -> gm.BoundProgram:
     return gm.load(HERE / "trial.gmlm", W=np.full((2, 2, 2, 7), 1 / 7))
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A model, the parameters of its data, the cells of a block of each mask, and numbers of rows that have a minimiser."""
+
+    program: Callable[[], gm.BoundProgram]
+    truth: dict[str, np.ndarray]
+    masks: dict[str, int]
+    rows: tuple[int, ...]
+
+
+SPINS = Trial(program, TRUTH, MASKS, (1_000, 10_000, 100_000))
+
+
+@cache
+def votes() -> Trial:
+    """Six votes, with the parameters of a fit to members of the House."""
+    truth = {name: np.array(values) for name, values in json.loads(VOTES.read_text(encoding="utf-8"))["params"].items()}
+    return Trial(lambda: gm.load(HERE / "votes.gmlm"), truth, {"one": 1, "two": 2, "six": 6}, (10_000, 100_000, 1_000_000))
 
 
 @dataclass(frozen=True)
@@ -67,28 +91,28 @@ class Setting:
         return None
 
 
-def setting(mask: str) -> Setting:
+def setting(mask: str, trial: Trial = SPINS) -> Setting:
     """Listed by the library: configurations in the order of binary numbers."""
-    model, size = program().model(), MASKS[mask]
-    x = np.array(list(np.ndindex(2, 2, 2)))
-    names = [(n, k) for n in TRUTH for k in range(3)]
+    model, size = trial.program().model(), trial.masks[mask]
+    cells = len(trial.truth["h"])
+    x = np.array(list(np.ndindex((2,) * cells)))
 
     def features(params: dict) -> np.ndarray:
         return np.asarray(model.log_potential(params, x), float)
 
-    zero = {n: np.zeros(3) for n in TRUTH}
-    found = np.stack([features(zero | {n: np.eye(3)[k]}) - features(zero) for n, k in names], axis=1)
-    blocks = [b for b in np.ndindex(2, 2, 2) if sum(b) == size]
+    zero = {n: np.zeros(len(v)) for n, v in trial.truth.items()}
+    found = [features(zero | {n: np.eye(len(v))[k]}) for n, v in trial.truth.items() for k in range(len(v))]
+    blocks = [b for b in np.ndindex((2,) * cells) if sum(b) == size]
     groups = [np.unique(np.where(np.array(b), 0, x), axis=0, return_inverse=True)[1].ravel() for b in blocks]
-    return Setting(found, np.concatenate([TRUTH["h"], TRUTH["J"]]), np.array(groups))
+    return Setting(np.stack(found, axis=1), np.concatenate(list(trial.truth.values())), np.array(groups))
 
 
-def fits(mask: str, n: int, m: int | None, repetitions: int, seed: int) -> dict[str, list[float]]:
+def fits(mask: str, n: int, m: int | None, repetitions: int, seed: int, trial: Trial = SPINS) -> dict[str, list[float]]:
     """Distances, excess losses and largest errors of fits to rows from the truth, m masks drawn for each (None: all of them).
 
     The rows of a repetition are the same for all masks and numbers of masks.
     """
-    s = setting(mask)
+    s = setting(mask, trial)
     p, own = s.law(s.truth), s.conditionals(s.truth)
     rows, rng = np.random.default_rng([seed, n]), np.random.default_rng([seed, n, m or 0, len(s.groups)])
     found: dict[str, list[float]] = {"tv": [], "kl": [], "excess": [], "away": []}
@@ -109,18 +133,24 @@ def fits(mask: str, n: int, m: int | None, repetitions: int, seed: int) -> dict[
     return {name: [float(f"{a:.7g}") for a in some] for name, some in found.items()}
 
 
-def constants(mask: str, n: float, m: float) -> dict[str, float]:
+@cache
+def searched(mask: str, trial: Trial) -> float:
+    """C_AT as a search finds it: a lower bound."""
+    with jax.enable_x64(True):
+        return float(gm.theory.entropy_tensorization(trial.program().model(), trial.truth, mask))
+
+
+def constants(mask: str, n: float, m: float, trial: Trial = SPINS) -> dict[str, float]:
     """The bound of Theorem 4 at the truth, as printed, and its parts; logarithms to base 10 of what is large."""
     with jax.enable_x64(True):
-        model = program().model()
-        b = gm.theory.generalization_bound(model, TRUTH, mask, n=n, m=m, box=WIDTH, epsilon=EPSILON, delta=DELTA)
-        searched = float(gm.theory.entropy_tensorization(model, TRUTH, mask))
+        model = trial.program().model()
+        b = gm.theory.generalization_bound(model, trial.truth, mask, n=n, m=m, box=WIDTH, epsilon=EPSILON, delta=DELTA)
     log10 = math.log(10)
     return {
         "log10 bound": b.log_bound / log10,
         "loss": b.loss,
         "C_AT": float(b.tensorization),
-        "C_AT searched": searched,
+        "C_AT searched": searched(mask, trial),
         "ln 1/beta": -b.log_beta,
         "log10 C_eps": b.log_cover / log10,
         "log10 masks": b.log_mask_term / log10,

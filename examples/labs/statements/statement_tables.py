@@ -11,19 +11,24 @@ CERTAIN = 1e-3  # the share by which a certified bound must leave the other mask
 
 
 def tables(results: laboratory.Results, size: Any) -> dict[str, str]:
-    bound: dict[str, dict[str, Any]] = {"rows": {}, "masks": {}, "constants": {}}
+    bounds: dict[str, dict[str, dict[str, Any]]] = {kind: {"rows": {}, "masks": {}, "constants": {}} for kind in ("bound", "votes")}
     adaptive: dict[str, Any] = {}
     for name, found in results.items():
         kind, _, of = name.partition(": ")
-        if kind == "bound":
-            bound = {part: some | found[part] for part, some in bound.items()}
+        if kind in bounds:
+            bounds[kind] = {part: some | found[part] for part, some in bounds[kind].items()}
         elif kind == "mask":
             adaptive |= {f"{of}: {family}": row for family, row in found.items()}
+    bound, votes = bounds["bound"], bounds["votes"]
     made = {
         "fits": fits_table(bound),
         "masks": masks_table(bound),
         "parts": parts_table(bound),
         "verdicts": verdict_table(bound),
+        "votes": fits_table(votes),
+        "votes-parts": parts_table(votes),
+        "votes-verdicts": verdict_table(votes),
+        "networks": networks_table({name.partition(": ")[2]: found for name, found in results.items() if name.startswith("network: ")}),
         "trace": adaptive_table(adaptive, "trace", "trace of Γ"),
         "constant": adaptive_table(adaptive, "constant", "Poincaré constant"),
         "seen": seen_table(adaptive),
@@ -57,6 +62,7 @@ def masks_table(bound: Any) -> str:
 
 
 def parts_table(bound: Any) -> str:
+    least = min(int(key.split()[1]) for key in bound["constants"])
     heads = [
         "blocks",
         "loss",
@@ -66,14 +72,14 @@ def parts_table(bound: Any) -> str:
         "ln 1/β",
         "C_ε",
         "B of masks, m = 1",
-        "B of rows, n = 1,000",
-        "C' at n = 1,000",
+        f"B of rows, n = {least:,}",
+        f"C' at n = {least:,}",
     ]
     heads += ["m at which the masks' part is 0.1", "n at which the rows' part is 0.1", "n at which C' is 0.1"]
     rows = []
     for key, c in bound["constants"].items():
         mask, n = key.split()
-        if int(n) != 1000:
+        if int(n) != least:
             continue
         alone = np.sqrt(c["C_AT"] * c["loss"] / 2)
         row = [mask, f"{c['loss']:.3g}", f"{alone:.3g}", *(f"{c[k]:.3g}" for k in ("C_AT", "C_AT searched", "ln 1/beta"))]
@@ -103,8 +109,8 @@ def verdict_table(bound: Any) -> str:
         ["the theorem's content", "here", "verdict"],
         [
             ["TV falls with n", f"by n^-a, a = {', '.join(spread(s) for s in slopes)} for {', '.join(masks)} cells", more_rows],
-            ["TV is less for masks of a smaller C_AT, at the same rows", "one, two, three cells, at each n", larger],
-            ["TV is less with more masks a row", f"all masks beside one, at n = {1000:,}", more_masks],
+            ["TV is less for masks of a smaller C_AT, at the same rows", f"{', '.join(masks)} cells, at each n", larger],
+            ["TV is less with more masks a row", f"all masks beside one, at n = {int(ns[0]):,}", more_masks],
             [kl, f"{sum(inside):,} of {len(inside):,} fits", AGREE if all(inside) else DISAGREE],
             ["fits lie in the box, ± 0.5", f"largest error of a parameter {away:.2g}", AGREE if away <= 0.5 else DISAGREE],
         ],
@@ -147,6 +153,20 @@ def wins(r: Any) -> str:
     if r["adaptive"] < r["fixed bound"] * (1 - CERTAIN):
         return "wins"
     return "draws" if r["adaptive bound"] > r["fixed"] * (1 - CERTAIN) else "open"
+
+
+def networks_table(found: Any) -> str:
+    """Where chains of networks settle, by the mask that they were trained under."""
+    heads = ["model", "mask", "TV of its own dynamics", "of Gibbs sampling", "own dynamics nearer than uniform"]
+    heads += ["Gibbs nearer than uniform", "TV where the mask is forgotten", "the same of exact conditionals"]
+    rows = []
+    for model, masks in found.items():
+        base = masks["uniform"]
+        for name, r in masks.items():
+            better = ["", ""] if r is base else [yes(r[k], base[k]) for k in ("own", "gibbs")]
+            ends = spread(r["forgets"]), f"{round(r['right']['forgets'], 9):.3g}"
+            rows.append([model, name, spread(r["own"]), spread(r["gibbs"]), *better, *ends])
+    return markdown(heads, rows)
 
 
 def seen_table(found: Any) -> str:

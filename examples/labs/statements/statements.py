@@ -1,8 +1,8 @@
-# Statements of the papers on trial: Theorem 4 beside fits, the best adaptive masks, a hidden oracle, a knapsack.
+# Statements of the papers on trial: Theorem 4 beside fits, the best adaptive masks and networks under them, a hidden oracle, a knapsack.
 # python examples/labs statements [--quick] [--out FOLDER] [--page]
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import bound_trial as trial
 import energies
 import jax
 import laboratory
+import mask_networks
 import numpy as np
 import statement_tables
 import tree_walk
@@ -25,25 +26,28 @@ FAMILIES = {"one cell": (SINGLES, 1.0), "two cells": (PAIRS, 2.0), "1.5 cells on
 
 @dataclass(frozen=True)
 class Size:
-    """Repetitions of fits, random models of the search for masks, the longest hidden string, the largest knapsack, and horizon."""
+    """Repetitions of fits, random models of the search for masks, the longest hidden string, the largest knapsack and horizon, networks."""
 
     repetitions: int = 100
     models: int = 10
     hidden: int = 10
     items: int = 30
     horizon: int = 8
+    networks: int = 5
+    steps: int = 400
 
 
-ROWS, MASKS_A_ROW, AT = (1_000, 10_000, 100_000), (1, 4, 16, None), 1_000
+MASKS_A_ROW, AT = (1, 4, 16, None), 1_000
 HORIZONS, ERRORS = (2, 4, 6, 8), (0.0, 0.5, 1.0)  # of the walk, and of its value
 COUPLINGS = (0.0, 0.2, 0.4, 0.8)  # of the ring on which Metropolis-Hastings is tried
+TRAINED = ("independent, h = 1", "coupled, J = 0.5, h = 0", "coupled, J = 0.5, h = 0.5")  # models of which networks learn
 
 
-def bound(size: Size, mask: str) -> dict[str, Any]:
-    """Fits and the bound by number of rows, at one mask a row; and by number of masks, at so many rows."""
-    by_rows = {f"{mask} {n}": trial.fits(mask, n, 1, size.repetitions, 0) for n in ROWS}
-    by_masks = {f"{mask} {m}": trial.fits(mask, AT, m, size.repetitions, 0) for m in MASKS_A_ROW}
-    return {"rows": by_rows, "masks": by_masks, "constants": {f"{mask} {n}": trial.constants(mask, n, 1) for n in ROWS}}
+def bound(size: Size, mask: str, of: trial.Trial = trial.SPINS) -> dict[str, Any]:
+    """Fits and the bound by number of rows, at one mask a row; and by number of masks, at the least rows."""
+    by_rows = {f"{mask} {n}": trial.fits(mask, n, 1, size.repetitions, 0, of) for n in of.rows}
+    by_masks = {f"{mask} {m}": trial.fits(mask, of.rows[0], m, size.repetitions, 0, of) for m in MASKS_A_ROW}
+    return {"rows": by_rows, "masks": by_masks, "constants": {f"{mask} {n}": trial.constants(mask, n, 1, of) for n in of.rows}}
 
 
 def models(count: int) -> dict[str, dict[str, np.ndarray]]:
@@ -78,6 +82,22 @@ def adaptive(params: dict[str, np.ndarray]) -> dict[str, Any]:
             row[goal]["by the language"] = by_the_language(params, blocks, best["adaptive"].chances, goal)
             row[goal]["chances"] = np.round(best["adaptive"].chances, 3).tolist()
         found[family] = row
+    return found
+
+
+def networks(size: Size, params: dict[str, np.ndarray]) -> dict[str, dict[str, list[float]]]:
+    """By mask of one cell, seed by seed, how far from p the chains of a network settle that was trained under it."""
+    s, (blocks, mean) = trial.setting("one"), FAMILIES["one cell"]
+    p = s.law(np.concatenate([params["h"], params["J"]]))
+    problem = search.problem_of(p, s.features - p @ s.features, mask_networks.STATES, blocks)
+    chances = {"uniform": search.masks(problem, np.zeros(len(blocks)), mean, True)[0]}
+    for goal, of in (("trace", search.trace), ("constant", search.less_gap)):
+        chances[f"least {goal}"] = search.best(problem, of, mean).chances
+    found = {}
+    for name, own in chances.items():
+        q = [mask_networks.learnt(p, own, AT, size.steps, seed) for seed in range(size.networks)]
+        each = [mask_networks.distances(p, one, own) for one in q]
+        found[name] = {k: [r[k] for r in each] for k in each[0]} | {"right": mask_networks.distances(p, mask_networks.exact(p, own), own)}
     return found
 
 
@@ -177,9 +197,12 @@ def walked(size: Size) -> dict[str, Any]:
 
 
 def parts(size: Size, out: Path) -> dict[str, Callable[[], Any]]:
+    few, votes = replace(size, repetitions=size.repetitions // 5), trial.votes()
     return {
         **{f"bound: {mask}": partial(bound, size, mask) for mask in trial.MASKS},
         **{f"mask: {name}": partial(adaptive, params) for name, params in models(size.models).items()},
+        **{f"votes: {mask}": partial(bound, few, mask, votes) for mask in votes.masks},
+        **{f"network: {name}": partial(networks, size, models(0)[name]) for name in TRAINED},
         "hidden": partial(hidden, size),
         "knapsack": partial(knapsack, size),
         "energies": partial(implicit, size),
@@ -188,7 +211,7 @@ def parts(size: Size, out: Path) -> dict[str, Callable[[], Any]]:
 
 
 def lab() -> laboratory.Lab:
-    sizes = {"quick": Size(20, 1, 4, 10, 4), "default": Size()}
+    sizes = {"quick": Size(20, 1, 4, 10, 4, 2, 20), "default": Size()}
     settings = {
         "truth": {k: v.tolist() for k, v in trial.TRUTH.items()},
         "width": trial.WIDTH,
@@ -196,11 +219,13 @@ def lab() -> laboratory.Lab:
         "delta": trial.DELTA,
     }
     settings |= {
-        "rows": ROWS,
+        "rows": trial.SPINS.rows,
         "masks": MASKS_A_ROW,
         "families": {k: v[1] for k, v in FAMILIES.items()},
         "couplings": COUPLINGS,
         "horizons": HORIZONS,
         "errors": ERRORS,
+        "votes": {name: value.tolist() for name, value in trial.votes().truth.items()},
+        "trained": TRAINED,
     }
     return laboratory.Lab("statements", HERE, sizes, parts, statement_tables.tables, lambda results, size: {}, settings)
