@@ -67,8 +67,8 @@ def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None
         x: an array if the model has one `var`, else a dict of arrays by variable, each of shape
             (rows.., *axes); or rows of a file. Spin, bit and range contain values. Letters and
             labels contain texts (a row of letters also as one string) or 0-based codes. A `latent`
-            that x omits is missing in every row. An entry that `numpy.ma` masks is a missing cell,
-            whatever `missing` is. If a frame, a series or an xarray array names cells, names
+            that x omits is missing in every row, and so is a `var` for which `missing` has a
+            value. An entry that `numpy.ma` masks is a missing cell, whatever `missing` is. If a frame, a series or an xarray array names cells, names
             decide. Rows of a dict are matched by their labels.
         what: how messages call it.
         missing: a number or text outside the domain that stands for a missing cell; nan stands for
@@ -86,7 +86,8 @@ def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None
     if isinstance(x, AbstractRows):
         x, missing = values_of(graph, x, missing), None if missing is None else np.nan
     index = row_index(graph, x)
-    given = _by_variable(graph, _without_frame(graph, x, what), what)
+    needed = [v for v in graph.observed if missing_code(graph, v, missing) is None]
+    given = _by_variable(graph, _without_frame(graph, x, what, needed), what, needed)
     parts, shapes = {}, {}
     for v in graph.variables:
         if v.name in given:
@@ -119,12 +120,12 @@ def row_index(graph: FactorGraph, x: Rows | Given) -> Index | None:
     return next((found for found in labels if found is not None), None)
 
 
-def _without_frame(graph: FactorGraph, x: Rows, what: str) -> Any:
+def _without_frame(graph: FactorGraph, x: Rows, what: str, needed: Sequence[VariableArray]) -> Any:
     """Return a frame, or a row of a frame, as arrays by variable, and other values unchanged."""
     if is_frame(x):
-        return of_frame(graph, x, what)
+        return of_frame(graph, x, what, needed)
     if is_series(x) and len(graph.observed) > 1:
-        return {name: array[0] for name, array in of_frame(graph, x.to_frame().T, what).items()}
+        return {name: array[0] for name, array in of_frame(graph, x.to_frame().T, what, needed).items()}
     return x
 
 
@@ -135,25 +136,26 @@ def stated_missing(x: Rows, missing: Missing | None) -> Missing | None:
     return missing
 
 
-def _by_variable(graph: FactorGraph, x: Any, what: str) -> Mapping[str, ArrayLike]:
-    """Return the arrays of x by variable; every `var` is present, and a `latent` may be absent."""
-    names, needed = [v.name for v in graph.variables], [v.name for v in graph.observed]
+def _by_variable(graph: FactorGraph, x: Any, what: str, needed: Sequence[VariableArray]) -> Mapping[str, ArrayLike]:
+    """Return the arrays of x by variable; each needed `var` is present, and others may be absent."""
+    names, observed = [v.name for v in graph.variables], [v.name for v in graph.observed]
     if not isinstance(x, Mapping):
-        if len(needed) != 1:
+        if len(observed) != 1:
             raise fail(
                 "E503",
-                f"{what} must be a dict by variable: this model has {listed(needed or names)}",
-                help=f"pass `{{{', '.join(f'{n!r}: ..' for n in needed or names)}}}`",
+                f"{what} must be a dict by variable: this model has {listed(observed or names)}",
+                help=f"pass `{{{', '.join(f'{n!r}: ..' for n in observed or names)}}}`",
             )
-        return {needed[0]: x}
+        return {observed[0]: x}
     for name in x:
         if name in [g.name for g in graph.given]:
             raise fail("E503", f"{what}: `{name}` is given with each row", help=f"pass it in `given={{{name!r}: ..}}`")
         if name not in names:
             raise unknown(f"{what}: the model has no variable `{name}`", name, names)
-    lacking = [n for n in needed if n not in x]
+    lacking = [v.name for v in needed if v.name not in x]
     if lacking or not x:
-        raise fail("E503", f"{what} lacks {listed(lacking or names)}", help="every `var` must be given; a `latent` may be left out")
+        help = "if all its cells are missing, say so: `missing=float('nan')`; a `latent` may be left out"
+        raise fail("E503", f"{what} lacks {listed(lacking or names)}", help=help if lacking else "pass at least one of them")
     return x
 
 

@@ -789,9 +789,10 @@ class JointModel(Model):
             weights: one weight per row, which multiplies its loss. `weights_are` decides how
                 standard errors use the weights.
             missing: the value that marks a missing cell: a number or text outside the domain, nan
-                for nan and None, or a dict of such values by variable. Missing cells are summed out
-                of both p(x_K, x_rest) and p(x_rest). A row without an observed cell in K scores 0.
-                This is right if cells are missing completely at random, or if the mask is
+                for nan and None, or a dict of such values by variable. With such a value, a variable
+                that x leaves out is missing in every row. Missing cells are summed out of both
+                p(x_K, x_rest) and p(x_rest). A row without an observed cell in K scores 0. This is
+                right if cells are missing completely at random, or if the mask is
                 `everything`; if cells are only missing at random, see `impute`. Entries that
                 `numpy.ma` masks are always missing cells. nan, None and `pandas.NA` are errors
                 unless `missing` is nan.
