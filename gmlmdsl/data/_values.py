@@ -68,8 +68,9 @@ def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None
             (rows.., *axes); or rows of a file. Spin, bit and range contain values. Letters and
             labels contain texts (a row of letters also as one string) or 0-based codes. A `latent`
             that x omits is missing in every row, and so is a `var` for which `missing` has a
-            value. An entry that `numpy.ma` masks is a missing cell, whatever `missing` is. If a frame, a series or an xarray array names cells, names
-            decide. Rows of a dict are matched by their labels.
+            value. An entry that `numpy.ma` masks is a missing cell, whatever `missing` is. If a
+            frame, a series or an xarray array names cells, names decide. Rows of a dict are matched
+            by their labels.
         what: how messages call it.
         missing: a number or text outside the domain that stands for a missing cell; nan stands for
             nan and None. A dict gives it by variable. With None, every cell that is not masked is

@@ -66,6 +66,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
     "sample": (lambda h: plain.sample({"h": h}, "s", draws=2, progress=False), H, "params"),
     "marginals": (lambda h: plain.marginals({"h": h}), H, "params"),
     "map": (lambda h: plain.map({"h": h}), H, "params"),
+    "likelihood": (lambda w: plain.log_partition(P, likelihood={"x": w}), np.ones((3, 2), np.float32), "likelihood"),
     "next_symbol": (lambda h: plain.next_symbol({"h": h}, [0]), H, "params"),
     "transition_matrix": (lambda h: plain.transition_matrix({"h": h}, "s"), H, "params"),
     "bridge_log_partition": (lambda h: plain.bridge_log_partition({"h": h}), H, "params"),
