@@ -458,16 +458,16 @@ class JointModel(Model):
         """
         seed, told = verified_seed(seed), self if likelihood is None else self._given_evidence(likelihood)
         if method is not None:
-            codes, value, *kind = told._searched(params, clamp, given, mode_method(method), seed)
+            codes, value, kind, is_proven = told._searched(params, clamp, given, mode_method(method), seed)
             shape, log_z = (), self._log_partition_or_nan(params, given, approximate.MOST_BESIDE_A_SEARCH)
         else:
             codes, value = told._best(params, clamp, given)
-            shape, kind, log_z = value.shape, (), self._log_partition_or_nan(params, given)
+            shape, kind, is_proven, log_z = value.shape, "exact", True, self._log_partition_or_nan(params, given)
         if likelihood is not None:
             levels = likelihoods(self.graph, likelihood)
             value = value - levels[np.arange(len(levels))[:, None], codes[: len(levels)]].sum(axis=0).reshape(shape)[()]
         found, labels = (exact.configuration(self.graph, codes, shape, texts) for texts in (False, True))
-        return Mode(found, value - log_z, value, labels, *kind)
+        return Mode(found, value - log_z, value, labels, kind, is_proven)
 
     def _searched(
         self, params: Params, clamp: Clamp | None, given: Given | None, method: MaxProduct | SimulatedAnnealing, seed: int
@@ -1441,10 +1441,10 @@ class JointModel(Model):
         """Return the model whose distribution is proportional to p times uncertain evidence."""
         levels = likelihoods(self.graph, likelihood)
         found = object.__new__(JointModel)
-        found.__dict__.update(program=self.program, name=self.name, _plan=self._plan, _masks=self._masks)
+        vars(found).update(program=self.program, name=self.name, _plan=self._plan, _masks=self._masks)
         kept = {name: getattr(self, name) for name in ("_contractions", "_counted", "_maximised")}
         made = {id(c): c.with_factors(evidence_factors(self.graph, levels)) for c in kept.values()}
-        found.__dict__.update({name: made[id(c)] for name, c in kept.items()})
+        vars(found).update({name: made[id(c)] for name, c in kept.items()})
         found.lowered = replace(self.lowered, graph=found._contractions.graph)
         return found
 

@@ -184,7 +184,7 @@ def test_evidence_that_changes_nothing():
 
 def test_decoders_and_grown_strings_say_that_they_have_no_likelihood():
     text = 'model m { var x[i in range(3)] : letters("AB")  param h  factor h * (x[0] == "A") }'
-    model = gm.parse(text + " verifier ok for m = completable(m) sampler d = random_order() sampler r = rejection(ok)").model()
+    model: Any = gm.parse(text + " verifier ok for m = completable(m) sampler d = random_order() sampler r = rejection(ok)").model()
     evidence = {"x": {0: [1, 2]}}
     with pytest.raises(gm.GmlmError, match=r"E507.*`likelihood` is of the model, and `sampler` of a decoder"):
         model.log_prob({"h": 0.0}, ["ABA"], sampler="d", likelihood=evidence)
