@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, fail, listed, unknown
@@ -26,7 +27,7 @@ from ..read import (
 from ._cell_names import frame_arrays, of_frame
 from ._fields import plain, values_of
 from ._ragged import in_one_axis
-from ._traced import verify_untraced
+from ._traced import is_traced, verify_untraced
 
 Array = np.ndarray
 
@@ -107,6 +108,38 @@ def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None
     if graph.row_cell is not None:
         codes[graph.row_cell] = 0
     return Data(codes, lead, index)
+
+
+def traced_codes(graph: FactorGraph, x: Rows, what: str = "x") -> Data:
+    """Return the codes of complete rows of which JAX traces some arrays, which contain numbers.
+
+    The shapes are verified. Values have none yet: where a value turns out not to belong to its
+    variable, the code is -1.
+
+    Raises:
+        GmlmError: E513 for a latent that x omits; E501 and E503 for data that do not fit.
+    """
+    given, parts, lead = _by_variable(graph, x, what, graph.observed), [], ()
+    for v in graph.variables:
+        if v.name not in given:
+            message = f"{what} is traced by JAX and lacks `{v.name}`: rows that are traced are complete"
+            raise fail("E513", message, help="pass its values too, or leave x out of the traced function's arguments")
+        value = given[v.name]
+        if not is_traced(value):
+            codes, lead = value_codes(v, value, what)
+        else:
+            array = jnp.asarray(value)
+            lead = array.shape[: max(0, array.ndim - len(v.shape))]
+            if array.shape != (*lead, *v.shape):
+                raise fail("E501", f"{what}: `{v.name}` has the shape {v.shape} behind the axes of rows, got {array.shape}")
+            found = v.codes_of(array)
+            valid = (found >= 0) & (found < len(v.labels)) & (v.values_of(found) == array) & (found == jnp.floor(found))
+            codes = jnp.where(valid, found, MISSING).astype(jnp.int32)
+        parts.append(codes.reshape(-1, v.size).T)
+    if len({p.shape[1] for p in parts}) > 1:
+        raise fail("E501", f"{what}: every variable needs as many rows")
+    row_cell = [np.zeros((1, parts[0].shape[1]), np.int32)] * (graph.row_cell is not None)
+    return Data(jnp.concatenate([*(jnp.asarray(p, jnp.int32) for p in parts), *row_cell]), lead)  # pyright: ignore[reportArgumentType]
 
 
 def row_index(graph: FactorGraph, x: Rows | Given) -> Index | None:

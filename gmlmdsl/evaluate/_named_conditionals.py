@@ -144,10 +144,12 @@ def row_losses(
     """
     host, device = lowered.graph, derive.graph_arrays(lowered.graph)
     name, mask = named
-    known = np.maximum(codes, 0)
+    traced = is_traced(codes)
+    known = (jnp if traced else np).maximum(codes, 0)
     if codes.shape[1] == 0:
         raise fail("E505", "x has no rows")
-    verify_latents(host, mask, name, codes, summed=True)
+    if not traced:
+        verify_latents(host, mask, name, codes, summed=True)
     if (key is None) != (n_masks is None):
         raise fail("E507", "`key=` and `n_masks=` go together: they draw masks instead of averaging over all")
     if key is None and mask.support_size > MOST_MASKS:
@@ -158,7 +160,12 @@ def row_losses(
     masks = None
     if drawn is not None:
         assert key is not None
-        masks = _drawn(host, named, params, known, drawn, key)
+        if traced and mask.is_adaptive:
+            verify_untraced(codes, "x")  # Masks that look at x are drawn from its values.
+        masks = _drawn(host, named, params, np.zeros(codes.shape, np.int32) if traced else known, drawn, key)
+    if traced:
+        found = complete_rows(make_loss(host, device, mask, drawn, codes.shape[1]), params, known, masks)
+        return jnp.where((codes < 0).any(axis=0), jnp.nan, found)
     kinds = sort_rows(host, mask, name, codes, masks, impute=False)
     own = None if masks is None else masks[:, :, kinds.complete]
     verify_blocks(host, device, params, mask, known[:, kinds.complete], own)

@@ -126,7 +126,8 @@ class JointModel(Model):
 
         Args:
             params: the parameters.
-            x: the configurations.
+            x: the configurations. JAX may trace complete ones, as numbers, here and in `log_prob`;
+                the value of a row with a number that no cell has is then nan.
             missing: the value that marks a missing cell, as in `fit`. Missing cells are summed out:
                 the result is the log of the sum of exp(log p) over their values.
             given: the data of given variables, as in `fit`.
@@ -135,8 +136,11 @@ class JointModel(Model):
             GmlmError: E601 if the sum over a row's missing cells costs too much, E514 if a factor
                 is nan or +inf.
         """
-        lowered, rows = bound_rows(self.lowered, x, missing, given)
+        lowered, rows = bound_rows(self.lowered, x, missing, given, may_be_traced=True)
         arrays = self._params(params, lowered, summed=False)
+        if is_traced(rows.codes):
+            found = derive.compiled.log_potential(self._device(lowered), arrays, jnp.maximum(rows.codes, 0))
+            return answer(jnp.where((rows.codes < 0).any(axis=0), jnp.nan, found), rows.shape)
         kept, codes = self._contractions, rows.codes
         if lowered is self.lowered and self._counted is not kept and (codes < 0).any():
             # The partial sums of gates are summed out with the missing cells.
@@ -647,7 +651,7 @@ class JointModel(Model):
 
         Args:
             params: the parameters.
-            x: the rows.
+            x: the rows. JAX may trace complete rows, as in `log_potential`.
             mask: the mask's name.
             weights: one weight per row.
             key: a JAX key or a seed. With `n_masks`, that many masks per row are drawn instead of
@@ -665,7 +669,7 @@ class JointModel(Model):
 
         Reference: Li et al. 2024, Definitions 2 and 7.
         """
-        lowered, rows = bound_rows(self.lowered, x, missing, given)
+        lowered, rows = bound_rows(self.lowered, x, missing, given, may_be_traced=True)
         known, weights = self._params(params, lowered), rows.matched(weights, "weights")
         found = named_conditionals.loss(lowered, self._mask(mask, lowered), known, rows.codes, weights, key, n_masks)
         return parameters.verified_answer(lowered.graph, found, -jnp.inf)
