@@ -54,7 +54,7 @@ def bound_rows(
     of_data = np.arange(rows.codes.shape[1], dtype=np.int32) if data.shape else 0
     is_row = np.arange(len(rows.codes))[:, None] == lowered.graph.row_cell
     codes = (jnp if traced else np).where(is_row, of_data, rows.codes).astype(np.int32)
-    return with_given(lowered, data), Data(codes, rows.shape, rows.index)
+    return with_given(lowered, data), Data(codes, rows.shape, rows.index)  # pyright: ignore[reportArgumentType]
 
 
 def bound_dataset(lowered: Lowered, x: Rows, missing: Missing | None, given: Given | None) -> tuple[Lowered, Data]:
