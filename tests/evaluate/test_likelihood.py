@@ -257,8 +257,11 @@ def test_contradictions_that_propagation_finds_name_cells_of_which_none_can_be_l
         gm.parse(text).model().map({}, clamp={"x": {(0, 4): 2, (0, 7): 2, (2, 1): 5}})
 
 
-def test_the_smaller_of_two_contradictions_is_named():
-    """Cells 0 and 1 contradict each other, and so do 1, 2 and 3 together; leaving out the first cells first would find the three."""
-    text = "model m { var x[i in range(4)] : bit  require x[0] != x[1]  require x[1] + x[2] + x[3] <= 2 }"
-    with pytest.raises(gm.GmlmError, match=r"clamped values of `x\[0\]`, `x\[1\]`: together"):
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0)])
+def test_the_smaller_of_two_contradictions_is_named(order: tuple[int, ...]):
+    """Two cells contradict each other, and so do three; one of the two directions of the search finds the three."""
+    a, b, c, d = order
+    text = f"model m {{ var x[i in range(4)] : bit  require x[{a}] != x[{b}]  require x[{b}] + x[{c}] + x[{d}] <= 2 }}"
+    one, other = sorted((a, b))
+    with pytest.raises(gm.GmlmError, match=rf"clamped values of `x\[{one}\]`, `x\[{other}\]`: together"):
         gm.parse(text).model().map({}, clamp={"x": {0: 1, 1: 1, 2: 1, 3: 1}})
