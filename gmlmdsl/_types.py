@@ -93,6 +93,7 @@ MissingValue: TypeAlias = "str | int | float | np.integer | np.floating"
 ParamsLike: TypeAlias = "Mapping[str, ArrayLike | eqx.Module]"  # by parameter; a conditional model has its network by its name
 Place: TypeAlias = "int | str | tuple[int | str, ...]"  # of a cell in its variable: numbers from 0, or labels of the axes
 Clamp: TypeAlias = "Mapping[str, ArrayLike | Mapping[Any, ArrayLike]]"  # by variable, an array, or values by `Place`
+Likelihood: TypeAlias = "Mapping[str, ArrayLike | Mapping[Place, ArrayLike]]"  # by variable, a weight for each value of its cells
 Label: TypeAlias = "Hashable"  # a member of an axis
 Coords: TypeAlias = "Mapping[str, Sequence[Label]]"  # by dimension
 OfConfiguration: TypeAlias = "Callable[[Any], ArrayLike]"  # of a configuration, which is an array or a dict as in `Rows`

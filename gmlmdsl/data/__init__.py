@@ -8,7 +8,7 @@ Never: losses, draws.
 from __future__ import annotations
 
 from ._cell_names import column_labels
-from ._clamp import cell_groups, clamped_cells, encode_prompts, first_cells, likelihoods
+from ._clamp import cell_groups, clamped_cells, encode_prompts, evidence_factors, first_cells, likelihoods
 from ._fields import columns_of_cells, is_cell, is_row_of_letters, plain
 from ._given_data import bound_dataset, bound_mask, bound_once, bound_rows, encode_given, in_row_order
 from ._keys import MOST_SEED, fractions, generator, keys_of, picked, random_key, verified_key, verified_seed

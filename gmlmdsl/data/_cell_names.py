@@ -85,17 +85,18 @@ def column_labels(graph: FactorGraph, x: object) -> dict[str, tuple[str, ...]]:
     return {v.dims[0]: tuple(columns)} if is_label and _in_order(names, [names.find(c) for c in columns], columns, v.size) else {}
 
 
-def of_frame(graph: FactorGraph, frame: Frame, what: str) -> dict[str, Array]:
+def of_frame(graph: FactorGraph, frame: Frame, what: str, needed: Sequence[VariableArray]) -> dict[str, Array]:
     """Return a frame with a column for each cell as arrays by variable, shape (rows, *axes).
 
-    The frame may omit a `latent`.
+    The frame may omit variables that are not `needed`, if the model has several observed ones.
 
     Raises:
         GmlmError: E503 for a column that names no cell, for a cell without a column, and for
             columns without names if there are several variables; E501 for a wrong number of
             columns.
     """
-    return frame_arrays(graph.variables, graph.observed, frame, what, [v.name for v in graph.given])
+    needed = graph.observed if len(graph.observed) == 1 else needed
+    return frame_arrays(graph.variables, needed, frame, what, [v.name for v in graph.given])
 
 
 def frame_arrays(

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import GmlmError, fail, is_whole_number, listed, unknown
+from .._diagnostics import GmlmError, Source, Span, fail, is_whole_number, listed, unknown
 from .._types import Clamp, Prompt
-from ..graph import FactorGraph, VariableArray
+from ..graph import FactorGraph, FactorGroup, VariableArray
+from ..graph.nodes import CellValue, Column, Constant, Gather
 from ..read import is_numbered, is_series, text_of, verify_unmasked
 from ._traced import verify_untraced
 from ._values import to_codes, value_codes
@@ -62,21 +63,20 @@ def clamped_cells(graph: FactorGraph, clamp: Clamp | None) -> tuple[Array, Array
     return held, codes
 
 
-def likelihoods(graph: FactorGraph, given: object) -> Array | None:
+def likelihoods(graph: FactorGraph, given: object) -> Array:
     """Return the log of uncertain evidence for each value of each cell, shape (cells, values).
 
     Args:
         graph: the factor graph.
         given: by variable, weights of shape (*axes, values), or a dict from places to weights of
             shape (values,). A weight is proportional to the probability of what was seen, if the
-            cell has that value. None gives None.
+            cell has that value.
 
     Raises:
         GmlmError: E506 or E507 for unknown names and places; E501 for other shapes; E507 for
             weights that are negative, not finite, or 0 for all values of a cell.
     """
-    if given is None:
-        return None
+    verify_untraced(given, "likelihood")
     names = [v.name for v in graph.variables]
     if not isinstance(given, Mapping):
         message = f"likelihood must be a dict by variable, got {type(given).__name__}"
@@ -104,6 +104,21 @@ def likelihoods(graph: FactorGraph, given: object) -> Array | None:
         with np.errstate(divide="ignore"):
             out[cells, : len(v.labels)] = np.log(weights.reshape(len(cells), -1))
     return out
+
+
+def evidence_factors(graph: FactorGraph, levels: Array) -> FactorGroup:
+    """Return factors of single cells whose values are the log of uncertain evidence.
+
+    Args:
+        graph: the factor graph.
+        levels: the result of `likelihoods`. Cells at which it is 0 have no factor.
+    """
+    cells = np.flatnonzero((levels != 0).any(axis=1)).astype(np.int32)
+    sizes = graph.sizes[cells]
+    table = levels[cells][np.arange(levels.shape[1]) < sizes[:, None]]
+    root = Gather("", 0, len(table), Column(0), ((CellValue(0, ()), Constant(1)),))
+    place = Span(Source("<likelihood>", ""), 0, 0)
+    return FactorGroup(root, len(cells), cells[:, None], (np.cumsum(sizes) - sizes,), (table,), "factor", place)
 
 
 def cell_groups(graph: FactorGraph, over: object) -> dict[Hashable, Array]:

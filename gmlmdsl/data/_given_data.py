@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail, listed, unknown
@@ -16,15 +17,17 @@ from ..graph import FactorGraph, GivenArray, GivenRows, Lowered, with_given
 from ..masks import AbstractMask
 from ..read import as_frame, empty_entries, in_program_order, is_frame, plain_array, with_rows_of
 from ._cell_names import frame_arrays
-from ._traced import verify_untraced
-from ._values import Data, encode, in_one_axis, row_index, stated_missing, value_codes
+from ._traced import is_traced, verify_untraced
+from ._values import Data, encode, in_one_axis, row_index, stated_missing, traced_codes, value_codes
 
 Array = np.ndarray
 # One table has fewer numbers than this, so that 32-bit integers index it.
 MOST_NUMBERS = (1 << 31) - 1
 
 
-def bound_rows(lowered: Lowered, x: Rows, missing: Missing | None, given: Given | None) -> tuple[Lowered, Data]:
+def bound_rows(
+    lowered: Lowered, x: Rows, missing: Missing | None, given: Given | None, *, may_be_traced: bool = False
+) -> tuple[Lowered, Data]:
     """Return the model with its given data, and the codes of x.
 
     In each row of x the row cell contains the number of its row of given data.
@@ -34,20 +37,23 @@ def bound_rows(lowered: Lowered, x: Rows, missing: Missing | None, given: Given 
         x: the rows.
         missing: the value of missing cells, as in `encode`.
         given: the given data, as in `encode_given`.
+        may_be_traced: whether the codes may be traced by JAX, as complete rows; see `traced_codes`.
 
     Raises:
         GmlmError: for data that do not fit, see `encode` and `encode_given`.
     """
-    rows = encode(lowered.graph, x, missing=stated_missing(x, missing))
+    traced = may_be_traced and missing is None and is_traced(x)
+    rows = traced_codes(lowered.graph, x) if traced else encode(lowered.graph, x, missing=stated_missing(x, missing))
     data = encode_given(lowered.graph, given, rows.index)
     if data is None:
         return lowered, rows
     if data.shape not in ((), rows.shape):
         message = f"given: rows of shape {data.shape}, and x has {rows.shape}"
         raise fail("E510", message, help="give one row for each row of x, or one without an axis of rows for all")
-    codes = rows.codes.copy()
-    codes[lowered.graph.row_cell] = np.arange(codes.shape[1]) if data.shape else 0
-    return with_given(lowered, data), Data(codes, rows.shape, rows.index)
+    of_data = np.arange(rows.codes.shape[1], dtype=np.int32) if data.shape else 0
+    is_row = np.arange(len(rows.codes))[:, None] == lowered.graph.row_cell
+    codes = (jnp if traced else np).where(is_row, of_data, rows.codes).astype(np.int32)
+    return with_given(lowered, data), Data(codes, rows.shape, rows.index)  # pyright: ignore[reportArgumentType]
 
 
 def bound_dataset(lowered: Lowered, x: Rows, missing: Missing | None, given: Given | None) -> tuple[Lowered, Data]:

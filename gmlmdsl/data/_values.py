@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, fail, listed, unknown, whole_number
@@ -36,7 +37,7 @@ from ..read import (
 )
 from ._cell_names import CellNames, frame_arrays, of_frame
 from ._fields import plain, values_of
-from ._traced import verify_untraced
+from ._traced import is_traced, verify_untraced
 
 Array = np.ndarray
 
@@ -87,9 +88,10 @@ def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None
         x: an array if the model has one `var`, else a dict of arrays by variable, each of shape
             (rows.., *axes); or rows of a file. Spin, bit and range contain values. Letters and
             labels contain texts (a row of letters also as one string) or 0-based codes. A `latent`
-            that x omits is missing in every row. An entry that `numpy.ma` masks is a missing cell,
-            whatever `missing` is. If a frame, a series or an xarray array names cells, names
-            decide. Rows of a dict are matched by their labels.
+            that x omits is missing in every row, and so is a `var` for which `missing` has a
+            value. An entry that `numpy.ma` masks is a missing cell, whatever `missing` is. If a
+            frame, a series or an xarray array names cells, names decide. Rows of a dict are matched
+            by their labels.
         what: how messages call it.
         missing: a number or text outside the domain that stands for a missing cell; nan stands for
             nan and None. A dict gives it by variable. With None, every cell that is not masked is
@@ -106,7 +108,8 @@ def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None
     if isinstance(x, AbstractRows):
         x, missing = values_of(graph, x, missing), None if missing is None else np.nan
     index = row_index(graph, x)
-    given = _by_variable(graph, _without_frame(graph, x, what), what)
+    needed = [v for v in graph.observed if missing_code(graph, v, missing) is None]
+    given = _by_variable(graph, _without_frame(graph, x, what, needed), what, needed)
     parts, shapes = {}, {}
     for v in graph.variables:
         if v.name in given:
@@ -146,6 +149,38 @@ def _part(v: VariableArray, value: ArrayLike, what: str, missing: MissingValue |
         raise
 
 
+def traced_codes(graph: FactorGraph, x: Rows, what: str = "x") -> Data:
+    """Return the codes of complete rows of which JAX traces some arrays, which contain numbers.
+
+    The shapes are verified. Values have none yet: where a value turns out not to belong to its
+    variable, the code is -1.
+
+    Raises:
+        GmlmError: E513 for a latent that x omits; E501 and E503 for data that do not fit.
+    """
+    given, parts, lead = _by_variable(graph, x, what, graph.observed), [], ()
+    for v in graph.variables:
+        if v.name not in given:
+            message = f"{what} is traced by JAX and lacks `{v.name}`: rows that are traced are complete"
+            raise fail("E513", message, help="pass its values too, or leave x out of the traced function's arguments")
+        value = given[v.name]
+        if not is_traced(value):
+            codes, lead = value_codes(v, value, what)
+        else:
+            array = jnp.asarray(value)
+            lead = array.shape[: max(0, array.ndim - len(v.shape))]
+            if array.shape != (*lead, *v.shape):
+                raise fail("E501", f"{what}: `{v.name}` has the shape {v.shape} behind the axes of rows, got {array.shape}")
+            found = v.codes_of(array)
+            valid = (found >= 0) & (found < len(v.labels)) & (v.values_of(found) == array) & (found == jnp.floor(found))
+            codes = jnp.where(valid, found, MISSING).astype(jnp.int32)
+        parts.append(codes.reshape(-1, v.size).T)
+    if len({p.shape[1] for p in parts}) > 1:
+        raise fail("E501", f"{what}: every variable needs as many rows")
+    row_cell = [np.zeros((1, parts[0].shape[1]), np.int32)] * (graph.row_cell is not None)
+    return Data(jnp.concatenate([*(jnp.asarray(p, jnp.int32) for p in parts), *row_cell]), lead)  # pyright: ignore[reportArgumentType]
+
+
 def row_index(graph: FactorGraph, x: Rows | Given) -> Index | None:
     """Return the labels of the rows of data from Python, or None if there are none.
 
@@ -158,12 +193,12 @@ def row_index(graph: FactorGraph, x: Rows | Given) -> Index | None:
     return next((found for found in labels if found is not None), None)
 
 
-def _without_frame(graph: FactorGraph, x: Rows, what: str) -> Any:
+def _without_frame(graph: FactorGraph, x: Rows, what: str, needed: Sequence[VariableArray]) -> Any:
     """Return a frame, or a row of a frame, as arrays by variable, and other values unchanged."""
     if is_frame(x):
-        return of_frame(graph, x, what)
+        return of_frame(graph, x, what, needed)
     if is_series(x) and len(graph.observed) > 1:
-        return {name: array[0] for name, array in of_frame(graph, x.to_frame().T, what).items()}
+        return {name: array[0] for name, array in of_frame(graph, x.to_frame().T, what, needed).items()}
     return x
 
 
@@ -174,25 +209,26 @@ def stated_missing(x: Rows, missing: Missing | None) -> Missing | None:
     return missing
 
 
-def _by_variable(graph: FactorGraph, x: Any, what: str) -> Mapping[str, ArrayLike]:
-    """Return the arrays of x by variable; every `var` is present, and a `latent` may be absent."""
-    names, needed = [v.name for v in graph.variables], [v.name for v in graph.observed]
+def _by_variable(graph: FactorGraph, x: Any, what: str, needed: Sequence[VariableArray]) -> Mapping[str, ArrayLike]:
+    """Return the arrays of x by variable; each needed `var` is present, and others may be absent."""
+    names, observed = [v.name for v in graph.variables], [v.name for v in graph.observed]
     if not isinstance(x, Mapping):
-        if len(needed) != 1:
+        if len(observed) != 1:
             raise fail(
                 "E503",
-                f"{what} must be a dict by variable: this model has {listed(needed or names)}",
-                help=f"pass `{{{', '.join(f'{n!r}: ..' for n in needed or names)}}}`",
+                f"{what} must be a dict by variable: this model has {listed(observed or names)}",
+                help=f"pass `{{{', '.join(f'{n!r}: ..' for n in observed or names)}}}`",
             )
-        return {needed[0]: x}
+        return {observed[0]: x}
     for name in x:
         if name in [g.name for g in graph.given]:
             raise fail("E503", f"{what}: `{name}` is given with each row", help=f"pass it in `given={{{name!r}: ..}}`")
         if name not in names:
             raise unknown(f"{what}: the model has no variable `{name}`", name, names)
-    lacking = [n for n in needed if n not in x]
+    lacking = [v.name for v in needed if v.name not in x]
     if lacking or not x:
-        raise fail("E503", f"{what} lacks {listed(lacking or names)}", help="every `var` must be given; a `latent` may be left out")
+        help = "if all its cells are missing, say so: `missing=float('nan')`; a `latent` may be left out"
+        raise fail("E503", f"{what} lacks {listed(lacking or names)}", help=help if lacking else "pass at least one of them")
     return x
 
 

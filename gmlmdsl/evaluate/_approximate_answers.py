@@ -17,7 +17,7 @@ from ..plan import searched, with_forced
 from . import limits
 from ._approximation_methods import ApproximateMarginals, BeliefPropagation, MaxProduct, MeanField, ModeMethod, Record, SimulatedAnnealing
 from ._clamped_tables import ClampedTables, clamped_tables, colour_blocks
-from ._contractions import impossible, verify_possible
+from ._contractions import contradiction, impossible, verify_possible
 from ._exact_answers import by_variable, known_rows, with_known
 from ._mean_field import MeanFieldAscent
 from ._message_passing import Contradiction, Flooding, log_sum, maximum, passed
@@ -46,8 +46,8 @@ class _Clamped:
         if held.any() and graph.requires:
             found = with_forced(graph, held, codes)
             if found is None:
-                verify_possible(np.array(-np.inf), held)
-            held, codes = found or (held, codes)
+                raise contradiction(graph, held, lambda rest: with_forced(graph, rest, codes) is not None)
+            held, codes = found
         self.graph, self.held = graph, held
         self.codes = np.where(held, codes, known_rows(graph, given)[:, 0])
         arrays = {name: np.asarray(value, float) for name, value in params.items()}

@@ -267,6 +267,7 @@ class Mode(tuple[Any, Any]):
         configuration: the first element of the pair.
         log_prob: the second element; nan if log Z is not affordable.
         log_potential: the unnormalised log p of the configuration.
+        labels: the configuration with its letters and labels as texts.
         kind: "exact", "max-product" or "annealing".
         is_proven: whether no configuration that agrees with the clamped cells is more probable.
             This holds for exact modes, and for max-product on a factor graph without a cycle.
@@ -275,22 +276,24 @@ class Mode(tuple[Any, Any]):
     kind: str
     is_proven: bool
     log_potential: AnyArray | float
+    labels: Configuration
 
     def __new__(
         cls,
         configuration: Configuration,
         log_prob: AnyArray | float,
         log_potential: AnyArray | float,
+        labels: Configuration,
         kind: str = "exact",
         is_proven: bool = True,
     ) -> Mode:
         """Return a pair with these attributes."""
         self = super().__new__(cls, (configuration, log_prob))
-        self.kind, self.is_proven, self.log_potential = kind, is_proven, log_potential
+        self.kind, self.is_proven, self.log_potential, self.labels = kind, is_proven, log_potential, labels
         return self
 
     def __getnewargs__(self) -> tuple[object, ...]:
-        return (*self, self.log_potential, self.kind, self.is_proven)
+        return (*self, self.log_potential, self.labels, self.kind, self.is_proven)
 
     @property
     def configuration(self) -> Configuration:

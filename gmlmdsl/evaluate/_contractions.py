@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -15,7 +16,7 @@ from .. import derive
 from .._diagnostics import GmlmError, fail, listed
 from .._types import Clamp
 from ..data import clamped_cells
-from ..graph import FactorGraph
+from ..graph import FactorGraph, FactorGroup
 from ..plan import BUDGET, Budget, Elimination, plan_elimination, verify_held, with_forced
 from . import limits
 from ._host_elimination import FactorTable, HostElimination, factor_tables, seconds_of, table_entries
@@ -45,8 +46,18 @@ class Contractions:
         self._plans: OrderedDict[bytes, Elimination] = OrderedDict()
         self._kept: OrderedDict[bytes, derive.Contraction] = OrderedDict()
         self._tables: tuple[tuple[bytes, ...], list[FactorTable]] | None = None  # by parameters
-        self._host_seconds = 0.0  # the estimated time of all answers in NumPy
+        self._host_seconds = np.zeros(())  # the estimated time of all answers in NumPy, shared by `with_factors`
         self._exceeded = -np.inf  # the most operations that are known not to suffice for the contraction of all cells
+
+    def with_factors(self, group: FactorGroup) -> Contractions:
+        """Return the contractions of the model with further factors of single cells.
+
+        The plans are those of this model, because such factors do not change them.
+        """
+        found = copy.copy(self)
+        found.graph = replace(self.graph, factors=(*self.graph.factors, group))
+        found._kept, found._tables = OrderedDict(), None
+        return found
 
     def whole(self, what: str, *, keeps: bool = True) -> tuple[Elimination, derive.Contraction]:
         """Return the plan and the contraction over all cells; see `holding`."""
@@ -82,9 +93,7 @@ class Contractions:
         """
         return _recent(self._plans, known, lambda: plan_elimination(self.graph, np.flatnonzero(~known), what, budget))
 
-    def on_host(
-        self, known: Array, params: Params, rows: int = 1, passes: int = 1, *, keeps: bool = False, likelihood: Array | None = None
-    ) -> HostElimination | None:
+    def on_host(self, known: Array, params: Params, rows: int = 1, passes: int = 1, *, keeps: bool = False) -> HostElimination | None:
         """Return the elimination in NumPy, or None if a compiled one is the better choice.
 
         The choice depends on the costs of the plans and on the calls before, and not on a clock.
@@ -95,8 +104,6 @@ class Contractions:
             rows: the number of rows that are about to be answered.
             passes: the number of passes over each row.
             keeps: whether the tables and messages of a row are kept until the end.
-            likelihood: the log of the evidence for each value of each cell, shape (cells, values);
-                None without such evidence.
         """
         left = (limits.HOST_SECONDS - self._host_seconds) / (passes * max(rows, 1))
         if not self._may_be_on_host or seconds_of(int(np.sum(~known)), self._factors, 0) > limits.HOST_SECONDS:
@@ -119,11 +126,7 @@ class Contractions:
         if self._tables is None or self._tables[0] != key:
             self._host_seconds += limits.ENTRY_SECONDS * self._entries
             self._tables = key, factor_tables(self.graph, {name: np.asarray(a, float) for name, a in params.items()})
-        tables = self._tables[1]
-        if likelihood is not None:
-            told = np.flatnonzero((likelihood != 0).any(axis=1))
-            tables = [*tables, *(FactorTable((int(c),), likelihood[c, : self.graph.sizes[c]]) for c in told)]
-        return HostElimination(plan, tables)
+        return HostElimination(plan, self._tables[1])
 
     @cached_property
     def _may_be_on_host(self) -> bool:
@@ -175,8 +178,6 @@ class Contractions:
         if not held.any() or self.is_affordable():
             return held, codes
         found = with_forced(self.graph, held, codes)
-        if found is None and held[: self.graph.n_random].sum() > limits.MOST_CONFLICTING:
-            raise impossible(held)
         if found is None:
             raise contradiction(self.graph, held, lambda rest: with_forced(self.graph, rest, codes) is not None)
         return found
@@ -222,29 +223,51 @@ def verify_possible(value: Array, held: Array) -> None:
         raise impossible(held)
 
 
-def contradiction(graph: FactorGraph, held: Array, possible: Callable[[Array], bool | None]) -> GmlmError:
-    """Return E512 that names clamped cells of which none can be left out.
+def contradiction(
+    graph: FactorGraph, held: Array, possible: Callable[[Array], bool | None], where: str = "the clamped values of"
+) -> GmlmError:
+    """Return E512 that names known cells of which none can be left out.
 
-    Cells are left out one after another, from the first to the last and from the last to the first.
-    The smaller of the two sets is named.
+    The cells are sought by halves, from the first to the last and from the last to the first. The
+    smaller of the two sets is named. A set of k among n cells takes about 2 k log2(n / k) sums.
+    After `MOST_CHECKED` sums the cells that are left are named, and some may not be to blame.
 
     Args:
         graph: the factor graph.
         held: booleans of the known cells, which are impossible together.
         possible: whether some of them are possible together; None if it is not known.
+        where: the words before the names of the cells.
+
+    Reference: Junker 2004, "QuickXplain".
     """
-    known, found = np.flatnonzero(held[: graph.n_random]), []
-    for order in (known, known[::-1]):
-        own = held
-        for cell in order.tolist():
-            rest = own.copy()
-            rest[cell] = False
-            own = rest if possible(rest) is False else own
-        found.append(own)
-    own = min(found, key=np.count_nonzero)
-    names = listed([graph.cell_name(int(c)) for c in np.flatnonzero(own[: graph.n_random])])
-    message = f"no configuration agrees with the clamped values of {names}: together they have probability zero"
-    return fail("E512", message, help="clamp one of them at another value, or leave it out; each of them alone may be possible")
+    left = limits.MOST_CHECKED
+
+    def to_blame(kept: Array, changed: bool, cells: Array) -> Array:
+        """Return those of some cells that are impossible together with kept ones."""
+        nonlocal left
+        if changed:
+            left -= 1
+            if left >= 0 and possible(kept) is False:
+                return cells[:0]
+        if len(cells) <= 1:
+            return cells
+        first, last = np.array_split(cells, 2)
+        later = to_blame(_with(kept, first), True, last)
+        return np.append(to_blame(_with(kept, later), len(later) > 0, first), later)
+
+    cells = np.flatnonzero(held[: graph.n_random])
+    others = held & ~_with(np.zeros_like(held), cells)
+    found = min((to_blame(others, False, order) for order in (cells, cells[::-1])), key=len)
+    names = listed([graph.cell_name(int(c)) for c in np.sort(found)])
+    message = f"no configuration agrees with {where} {names}: together they have probability zero"
+    return fail("E512", message, help="give one of them another value, or leave it out; each of them alone may be possible")
+
+
+def _with(known: Array, cells: Array) -> Array:
+    """Return booleans of known cells with further ones."""
+    found = known.copy()
+    found[cells] = True
+    return found
 
 
 def impossible(held: Array) -> GmlmError:

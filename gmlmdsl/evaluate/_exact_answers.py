@@ -21,7 +21,7 @@ from ..derive import bounded_jit
 from ..graph import FactorGraph, GivenRows, grouped
 from ..plan import plan_elimination, searched
 from . import limits
-from ._contractions import Contractions, contradiction, seen_term, verify_possible
+from ._contractions import Contractions, contradiction, impossible, seen_term, verify_possible
 from ._host_elimination import HostSums
 from ._magnitude import largest_factor, verified_partition
 from ._row_sizes import over_rows
@@ -165,9 +165,7 @@ def _looped_laws(c: derive.Contraction, passed: derive.Forward, values: int, row
     return jnp.broadcast_to(table, (*table.shape[:2], rows))
 
 
-def marginals(
-    kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp | None, given: GivenRows | None, likelihood: Array | None = None
-) -> dict[str, Array]:
+def marginals(kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp | None, given: GivenRows | None) -> dict[str, Array]:
     """Return p(x_i = v) of every cell given the clamped cells.
 
     A clamped cell has probability 1 of its value.
@@ -178,8 +176,6 @@ def marginals(
         params: parameters.
         clamp: values of clamped cells by variable.
         given: rows of given data.
-        likelihood: the log of the evidence for each value of each cell, shape (cells, values); None
-            without such evidence.
 
     Returns:
         Arrays by variable, of shape (rows.., *axes, values), with the axes of rows that given data
@@ -191,53 +187,58 @@ def marginals(
     graph = kept.graph
     held, codes = _start(kept, clamp, given)
     lead = () if given is None else given.shape
-    engine = kept.on_host(held, params, codes.shape[1], limits.LAW_PASSES, keeps=True, likelihood=likelihood)
+    engine = kept.on_host(held, params, codes.shape[1], limits.LAW_PASSES, keeps=True)
     if engine is not None:
         sums, table = engine.laws(codes, int(graph.sizes.max(initial=1)))
-        if likelihood is None:
-            _verify_agreement(kept, params, held, codes, sums.values)
+        _verify_agreement(kept, device, params, held, codes, sums.values)
         _verify_sums(graph, sums, held)
         return by_variable(graph, with_known(graph, engine.free, codes, _working(table), held), lead)
     for c, seen in kept.beside(held, codes, "a table of marginals"):
-        found, table = _laws(device, params, codes, c, _with_likelihood(c, seen, likelihood, codes.shape[1]))
+        found, table = _laws(device, params, codes, c, seen)
         if _has_digits(found):
             break
-    verify_possible(found, held)
+    _verify_agreement(kept, device, params, held, codes, found)
     _verify_digits(graph, device, params, codes, c, found, held)
     return by_variable(graph, with_known(graph, np.asarray(c.free), codes, table, held), lead)
 
 
-def _with_likelihood(c: derive.Contraction, seen: Array | None, likelihood: Array | None, rows: int) -> Array | None:
-    """Return the term of each value of a free cell, with evidence, shape (free, values, rows)."""
-    if likelihood is None:
-        return seen
-    own = np.broadcast_to(likelihood[np.asarray(c.free)][:, :, None], (len(c.free), likelihood.shape[1], rows))
-    return (own if seen is None else seen + own).astype(derive.float_type())
+def _verify_agreement(
+    kept: Contractions, device: derive.Graph, params: Params, held: Array, codes: Array, values: Array, rows: Array | None = None
+) -> None:
+    """Raise E512 if the sum of a row is 0, and name known cells that no configuration agrees with.
 
+    They are named if the sums without some of them are affordable, in NumPy or by the contraction
+    of all cells.
 
-def _verify_agreement(kept: Contractions, params: Params, held: Array, codes: Array, values: Array) -> None:
-    """Raise E512 that names clamped cells that no configuration agrees with.
-
-    No cell of the set can be left out. It is found by leaving out one cell after another, where the
-    sum without it is affordable.
-
-    Raises:
-        GmlmError: E512 if a sum is 0 because of the clamped cells, and the sums without some of
-            them are affordable.
+    Args:
+        kept: the contractions of the model.
+        device: the factor graph on the device.
+        params: parameters.
+        held: booleans of the known cells.
+        codes: their values, shape (cells, rows).
+        values: the log sum of each row.
+        rows: the numbers of the rows of x, for messages; None for clamped cells.
     """
     bad = np.flatnonzero(~np.isfinite(values))
-    clamped = np.flatnonzero(held[: kept.graph.n_random])
-    if not len(bad) or not 0 < len(clamped) <= limits.MOST_CONFLICTING:
+    if not len(bad):
         return
-    row = codes[:, bad[:1]]
+    row, known = codes[:, bad[:1]], np.arange(len(held)) < kept.graph.n_random
 
     def possible(rest: Array) -> bool | None:
         """Return whether known cells are possible together; None if the sum is dear."""
         engine = kept.on_host(rest, params)
-        return None if engine is None else bool(np.isfinite(engine.log_sums(row).values[0]))
+        if engine is not None:
+            return bool(np.isfinite(engine.log_sums(row).values[0]))
+        c = kept.affordable("a sum") if kept.is_affordable(limits.CHEAP_ENTRIES) else None
+        return None if c is None else bool(np.isfinite(_laws(device, params, row, c, seen_term(kept.graph, c, rest[:, None], row))[0][0]))
 
-    if possible(held & ~np.isin(np.arange(len(held)), clamped)):  # else clamped cells are not to blame, or it is not known
-        raise contradiction(kept.graph, held, possible)
+    where = "the clamped values of" if rows is None else f"row {rows[bad[0]]} of x at"
+    if held[known].any() and possible(held & ~known):  # else known cells are not to blame, or it is not known
+        raise contradiction(kept.graph, held, possible, where)
+    if rows is None:
+        raise impossible(held)
+    message = f"no configuration agrees with row {rows[bad[0]]} of x: what is known of it has probability zero"
+    raise fail("E512", message, help="see the `require`s of the model")
 
 
 def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, codes: Array, lead: tuple[int, ...]) -> dict[str, Array]:
@@ -267,27 +268,31 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
     here = np.maximum(codes, 0).astype(np.int32)
     patterns = list(grouped(known.T))
     what, full = "a table of marginals", np.zeros((graph.n_random, int(graph.sizes.max(initial=1)), codes.shape[1]), derive.float_type())
-    if _rows_on_host(kept, params, here, patterns, full):
+    if _rows_on_host(kept, device, params, here, patterns, full):
         return by_variable(graph, full, lead)
     if len(patterns) > 1 and (c := kept.affordable(what)) is not None:
         found, table = _laws(device, params, here, c, seen_term(graph, c, known, codes))
         if _has_digits(found):
-            _verify_rows(found, np.arange(codes.shape[1]))
+            if len(bad := np.flatnonzero(~np.isfinite(found))[:1]):
+                _verify_agreement(kept, device, params, known[:, bad[0]], here[:, bad], found[bad], bad)
             return by_variable(graph, with_known(graph, np.asarray(c.free), here, table, known), lead)
     for pattern, rows in patterns:
         _, c = kept.holding(pattern, what)
         found, table = _laws(device, params, here[:, rows], c)
-        _verify_rows(found, rows)
+        _verify_agreement(kept, device, params, pattern, here[:, rows], found, rows)
         _verify_digits(graph, device, params, here[:, rows], c, found, pattern)
         full[..., rows] = with_known(graph, np.asarray(c.free), here[:, rows], table, pattern)
     return by_variable(graph, full, lead)
 
 
-def _rows_on_host(kept: Contractions, params: Params, codes: Array, patterns: Sequence[tuple[Array, Array]], full: Array) -> bool:
+def _rows_on_host(
+    kept: Contractions, device: derive.Graph, params: Params, codes: Array, patterns: Sequence[tuple[Array, Array]], full: Array
+) -> bool:
     """Write the distributions of all rows to `full`, and return whether the engine in NumPy serves.
 
     Args:
         kept: the contractions of the model.
+        device: the factor graph on the device.
         params: parameters.
         codes: (cells, rows).
         patterns: the distinct sets of known cells, with the numbers of their rows.
@@ -298,18 +303,10 @@ def _rows_on_host(kept: Contractions, params: Params, codes: Array, patterns: Se
         if engine is None:
             return False
         sums, table = engine.laws(codes[:, rows], full.shape[1])
-        _verify_rows(sums.values, rows)
+        _verify_agreement(kept, device, params, pattern, codes[:, rows], sums.values, rows)
         _verify_sums(kept.graph, sums, pattern)
         full[..., rows] = with_known(kept.graph, engine.free, codes[:, rows], table, pattern)
     return True
-
-
-def _verify_rows(value: Array, rows: Array) -> None:
-    """Raise E512 for a row whose known cells agree with no configuration."""
-    bad = np.flatnonzero(~np.isfinite(value))
-    if len(bad):
-        message = f"no configuration agrees with row {rows[bad[0]]} of x: what is known of it has probability zero"
-        raise fail("E512", message, help="see the `require`s of the model")
 
 
 def with_known(graph: FactorGraph, free: Array, codes: Array, table: Array, known: Array) -> Array:
@@ -369,7 +366,7 @@ def joint_marginals(
     if not sizes.astype(float).prod() <= limits.MOST_JOINT:
         message = f"a joint distribution of {sizes.astype(float).prod():.3g} values: up to {limits.MOST_JOINT:,} are given"
         raise fail("E601", message, help='ask for fewer cells together, or draw from the model: `model.sample(params, "exact")`')
-    engine = _joint_on_host(kept, params, held, codes, cells)
+    engine = _joint_on_host(kept, device, params, held, codes, cells)
     if engine is not None:
         return engine.reshape(*(() if given is None else given.shape), *sizes)
     first = np.stack(np.unravel_index(np.arange(int(sizes[:-1].prod())), sizes[:-1])) if len(cells) > 1 else np.zeros((0, 1), int)
@@ -391,7 +388,7 @@ def joint_marginals(
     last = np.searchsorted(free, cells[-1])
     own = table[last] if last < len(free) and free[last] == cells[-1] else (np.arange(values)[:, None] == here[cells[-1]])
     level = found.reshape(rows, -1)
-    verify_possible(level.max(axis=1), held)
+    _verify_agreement(kept, device, params, held, codes, level.max(axis=1))
     _verify_digits(graph, device, params, here, c, found, held)
     weight = np.exp(level - level.max(axis=1, keepdims=True))
     weight /= weight.sum(axis=1, keepdims=True)
@@ -399,13 +396,14 @@ def joint_marginals(
     return (weight[..., None] * law).reshape(*(() if given is None else given.shape), *sizes)
 
 
-def _joint_on_host(kept: Contractions, params: Params, held: Array, codes: Array, cells: Array) -> Array | None:
+def _joint_on_host(kept: Contractions, device: derive.Graph, params: Params, held: Array, codes: Array, cells: Array) -> Array | None:
     """Return p(x_A = v) of several cells A, shape (rows, values), or None if a compiled engine serves.
 
     It is proportional to the sum over the other cells at each value of A.
 
     Args:
         kept: the contractions of the model.
+        device: the factor graph on the device.
         params: parameters.
         held: booleans over cells, True for clamped cells.
         codes: the values of the clamped cells, shape (cells, rows).
@@ -424,14 +422,12 @@ def _joint_on_host(kept: Contractions, params: Params, held: Array, codes: Array
     here[cells] = values
     sums = engine.log_sums(here)
     level = np.where(possible, sums.values, -np.inf).reshape(rows, count)
-    verify_possible(level.max(axis=1), held)
+    _verify_agreement(kept, device, params, held, codes, level.max(axis=1))
     weight = np.exp(level - level.max(axis=1, keepdims=True))
     return _working(weight / weight.sum(axis=1, keepdims=True))
 
 
-def best(
-    kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp | None, given: GivenRows | None, likelihood: Array | None = None
-) -> tuple[Array, Array]:
+def best(kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp | None, given: GivenRows | None) -> tuple[Array, Array]:
     """Return a most probable configuration that agrees with the clamped cells.
 
     Elimination may be too costly while all configurations of the free cells that satisfy the
@@ -443,35 +439,32 @@ def best(
         params: parameters.
         clamp: values of clamped cells by variable.
         given: rows of given data.
-        likelihood: as in `marginals`.
 
     Returns:
-        Codes (cells, rows) of the configuration, and its unnormalised log p, to which the evidence
-            is added.
+        Codes (cells, rows) of the configuration, and its unnormalised log p.
 
     Raises:
         GmlmError: E601 with the cost; E512 if no configuration agrees with the clamped cells.
     """
     held, codes = _start(kept, clamp, given)
-    engine = kept.on_host(held, params, codes.shape[1], keeps=True, likelihood=likelihood)
+    engine = kept.on_host(held, params, codes.shape[1], keeps=True)
     if engine is not None:
         sums, found = engine.modes(codes)
-        if likelihood is None:
-            _verify_agreement(kept, params, held, codes, sums.values)
+        _verify_agreement(kept, device, params, held, codes, sums.values)
         _verify_sums(kept.graph, sums, held)
         return found, _working(sums.values)
     try:
         kept.holding(held, "a mode")
     except GmlmError:
-        found = None if likelihood is not None else _satisfying(kept.graph, device, params, held, codes)
+        found = _satisfying(kept.graph, device, params, held, codes)
         if found is None:
             raise
         return found
     for c, seen in kept.beside(held, codes, "a mode"):
-        found, value = _modes(device, params, codes, c, _with_likelihood(c, seen, likelihood, codes.shape[1]))
+        found, value = _modes(device, params, codes, c, seen)
         if _has_digits(value):
             break
-    verify_possible(value, held)
+    _verify_agreement(kept, device, params, held, codes, value)
     _verify_digits(kept.graph, device, params, codes, c, value, held)
     return found, value
 
@@ -521,7 +514,7 @@ def independent_kernel(
         raise
     codes = derive.on_device(held[1].reshape(graph.n_cells, -1), np.int32)
     found, value = _passed(device, params, codes, c, _nothing(device, c))
-    verify_possible(np.asarray(value), held[0])
+    _verify_agreement(kept, device, params, held[0], np.asarray(codes), np.asarray(value))
     _verify_digits(graph, device, params, codes, c, value, held[0])
     return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
 
@@ -641,7 +634,12 @@ def _verify_digits(
         verified_partition(graph, np.where(np.isfinite(rest), found - rest, 0.0).astype(found.dtype), CLAMPED if held.any() else "")
 
 
-def configuration(graph: FactorGraph, codes: Array, lead: tuple[int, ...]) -> Configuration:
-    """Return values as a user passes them: an array for a model of one variable, else a dict."""
+def configuration(graph: FactorGraph, codes: Array, lead: tuple[int, ...], texts: bool = False) -> Configuration:
+    """Return values as a user passes them: an array for a model of one variable, else a dict.
+
+    Values of letters and labels are codes, or their `texts`.
+    """
     values = decode(graph, codes, lead)
+    if texts:
+        values |= {v.name: np.asarray(np.array([str(x) for x in v.labels])[values[v.name]]) for v in graph.variables if not v.ordered}
     return values if len(values) > 1 else next(iter(values.values()))

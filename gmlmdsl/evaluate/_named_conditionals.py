@@ -144,10 +144,11 @@ def row_losses(
     """
     host, device = lowered.graph, derive.graph_arrays(lowered.graph)
     name, mask = named
-    known = np.maximum(codes, 0)
+    known = codes if is_traced(codes) else np.maximum(codes, 0)
     if codes.shape[1] == 0:
         raise fail("E505", "x has no rows")
-    verify_latents(host, mask, name, codes, summed=True)
+    if not is_traced(codes):
+        verify_latents(host, mask, name, codes, summed=True)
     if (key is None) != (n_masks is None):
         raise fail("E507", "`key=` and `n_masks=` go together: they draw masks instead of averaging over all")
     if key is None and mask.support_size > MOST_MASKS:
@@ -158,7 +159,12 @@ def row_losses(
     masks = None
     if drawn is not None:
         assert key is not None
-        masks = _drawn(host, named, params, known, drawn, key)
+        if mask.is_adaptive:
+            verify_untraced(codes, "x")  # Masks that look at x are drawn from its values.
+        masks = _drawn(host, named, params, np.zeros(codes.shape, np.int32) if is_traced(codes) else known, drawn, key)
+    if is_traced(codes):
+        form, own = make_loss(host, device, mask, drawn, codes.shape[1]), None if masks is None else jnp.asarray(masks)
+        return jnp.where((codes < 0).any(axis=0), jnp.nan, complete_rows(form, params, jnp.maximum(codes, 0), own))
     kinds = sort_rows(host, mask, name, codes, masks, impute=False)
     own = None if masks is None else masks[:, :, kinds.complete]
     verify_blocks(host, device, params, mask, known[:, kinds.complete], own)

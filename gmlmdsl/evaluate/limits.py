@@ -28,7 +28,7 @@ LAW_PASSES = 3  # The time of marginals beside that of their log sum.
 MOST_HOST_ROWS = 64  # From more rows on, log p of rows is compiled.
 
 # Answers.
-MOST_CONFLICTING = 64  # The most clamped cells among which those that contradict each other are sought.
+MOST_CHECKED = 256  # The most sums by which known cells that contradict each other are sought.
 # Most values of a joint distribution. The joint values of all cells but the last are rows of one
 # call.
 MOST_JOINT = 1 << 12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from .. import derive, plan
 from .._diagnostics import GmlmError, GmlmWarning, counted, fail, is_one_of, listed, tell, whole_number
 from .._progress import shows_progress, waiting
-from .._types import AnyArray, ArrayLike, Clamp, Given, JsonObject, Missing, ObserveLike, Place, Prompt, Rows
+from .._types import AnyArray, ArrayLike, Clamp, Given, JsonObject, Likelihood, Missing, ObserveLike, Place, Prompt, Rows
 from ..data import (
     at_once,
     bound_dataset,
@@ -25,6 +26,7 @@ from ..data import (
     cell_groups,
     encode_given,
     evaluated,
+    evidence_factors,
     in_row_order,
     is_traced,
     likelihoods,
@@ -69,7 +71,7 @@ from ..fit import (
     method_of,
     whole_mask,
 )
-from ..graph import FactorGraph, GivenRows, Lowered, with_given
+from ..graph import GivenRows, Lowered, with_given
 from ..guided import GuidedOptions, refuse_guided
 from ..masks import AbstractMask
 from ..program import allowed, ir, is_decoder
@@ -100,14 +102,6 @@ if TYPE_CHECKING:
     from ..posterior import BetaBernoulli, GmlmDistribution, GmlmKernel, Law, NumpyroModel, StochasticBlock
 
 
-def _as_wide_as(likelihood: np.ndarray | None, graph: FactorGraph) -> np.ndarray | None:
-    """Return evidence with zeros for the partial sums of a graph, shape (cells, values)."""
-    if likelihood is None:
-        return None
-    more = graph.n_cells - likelihood.shape[0], int(graph.sizes.max(initial=1)) - likelihood.shape[1]
-    return np.pad(likelihood, [(0, n) for n in more])
-
-
 class JointModel(Model):
     """A model with a joint distribution p(x), proportional to the product of its factors.
 
@@ -132,7 +126,8 @@ class JointModel(Model):
 
         Args:
             params: the parameters.
-            x: the configurations.
+            x: the configurations. JAX may trace complete ones, as numbers, here and in `log_prob`;
+                the value of a row with a number that no cell has is then nan.
             missing: the value that marks a missing cell, as in `fit`. Missing cells are summed out:
                 the result is the log of the sum of exp(log p) over their values.
             given: the data of given variables, as in `fit`.
@@ -141,8 +136,11 @@ class JointModel(Model):
             GmlmError: E601 if the sum over a row's missing cells costs too much, E514 if a factor
                 is nan or +inf.
         """
-        lowered, rows = bound_rows(self.lowered, x, missing, given)
+        lowered, rows = bound_rows(self.lowered, x, missing, given, may_be_traced=True)
         arrays = self._params(params, lowered, summed=False)
+        if is_traced(rows.codes):
+            found = derive.compiled.log_potential(self._device(lowered), arrays, jnp.maximum(rows.codes, 0))
+            return answer(jnp.where((rows.codes < 0).any(axis=0), jnp.nan, found), rows.shape)
         kept, codes = self._contractions, rows.codes
         if lowered is self.lowered and self._counted is not kept and (codes < 0).any():
             # The partial sums of gates are summed out with the missing cells.
@@ -152,7 +150,7 @@ class JointModel(Model):
             found = log_completions(lowered.graph, self._device(lowered), arrays, rows.codes)
         return answer(parameters.verified_answer(lowered.graph, found, jnp.inf), rows.shape)
 
-    def log_partition(self, params: Params, *, given: Given | None = None) -> jax.Array:
+    def log_partition(self, params: Params, *, given: Given | None = None, likelihood: Likelihood | None = None) -> jax.Array:
         """Return log Z, computed exactly by variable elimination.
 
         log Z is 0 if distributions cover every cell and the model has no other factor.
@@ -161,11 +159,17 @@ class JointModel(Model):
             params: the parameters.
             given: the data of given variables, as in `fit`. With it, each row has its own log Z,
                 and the result has shape (rows..).
+            likelihood: uncertain evidence, as in `marginals`. The result is then the log of the sum
+                of exp(log_potential) times the weights. Its difference from log Z without evidence
+                is the log of the mean weight under p: the log probability of the evidence, if the
+                weights are probabilities.
 
         Raises:
             GmlmError: E601 with the cost, before any work, if the cost is above the budget; E514 if
                 a factor is nan or +inf.
         """
+        if likelihood is not None:
+            return self._given_evidence(likelihood).log_partition(params, given=given)
         found = encode_given(self.graph, given)
         lowered = self._bound(found)
         arrays = self._params(params, lowered)
@@ -250,7 +254,14 @@ class JointModel(Model):
             return bridge(self.lowered, checked, self._known(params), BridgeOptions(betas, draws, warmup, chains, seed))
 
     def log_prob(
-        self, params: Params, x: Rows, *, missing: Missing | None = None, given: Given | None = None, sampler: str | None = None
+        self,
+        params: Params,
+        x: Rows,
+        *,
+        missing: Missing | None = None,
+        given: Given | None = None,
+        sampler: str | None = None,
+        likelihood: Likelihood | None = None,
     ) -> AnyArray:
         """Return log p(x) = log_potential - log Z of each row; shape (rows..).
 
@@ -267,10 +278,17 @@ class JointModel(Model):
             missing: the value that marks a missing cell, as in `fit`.
             given: the data of given variables, as in `fit`.
             sampler: the name of a decoder. If None, the result is log p of the model.
+            likelihood: uncertain evidence, as in `marginals`. The result is then log p(x | the
+                evidence).
 
         Raises:
-            GmlmError: E507, with a suggested fix, for a sampler with many paths to a row.
+            GmlmError: E507, with a suggested fix, for a sampler with many paths to a row, and for a
+                sampler together with `likelihood`.
         """
+        if likelihood is not None:
+            if sampler is not None:
+                raise fail("E507", "log_prob: `likelihood` is of the model, and `sampler` of a decoder", help="leave one of them out")
+            return self._given_evidence(likelihood).log_prob(params, x, missing=missing, given=given)
         if sampler is not None:
             return decoder_bounds.log_prob(self.lowered, self._denoising(params), x, self.sampler(sampler)[1], missing, given)
         given = in_row_order(self.graph, given, row_index(self.graph, x))
@@ -323,7 +341,7 @@ class JointModel(Model):
         x: Rows | None = None,
         missing: Missing | None = None,
         method: BeliefPropagation | MeanField | Chains | str | None = None,
-        likelihood: Mapping[str, ArrayLike | Mapping[Place, ArrayLike]] | None = None,
+        likelihood: Likelihood | None = None,
     ) -> dict[Any, np.ndarray]:
         """Return p(x_i = v | known cells) of every cell, or joint distributions of groups of cells.
 
@@ -348,7 +366,8 @@ class JointModel(Model):
             likelihood: uncertain evidence ("virtual evidence"): by variable, weights of shape
                 (*axes, values), or a dict from places to weights of shape (values,). A weight is
                 proportional to the probability of what was seen, if the cell has that value. The
-                answer is proportional to p times these weights.
+                answer is that of the distribution proportional to p times these weights, in all
+                rows of x.
 
         Returns:
             A dict by variable, latents included, of arrays of shape (*axes, values) with the values
@@ -368,12 +387,12 @@ class JointModel(Model):
 
         Reference: Pearl 1988; Yedidia, Freeman and Weiss 2005; Wainwright and Jordan 2008.
         """
+        if likelihood is not None:
+            return self._given_evidence(likelihood).marginals(params, clamp, given, over, x=x, missing=missing, method=method)
         if method is not None:
             chosen = marginal_method(method)
-            if x is not None or over is not None or likelihood is not None:
-                message = (
-                    f"marginals: `method={chosen.name!r}` is of single cells given one `clamp`; `x`, `over` and `likelihood` are exact only"
-                )
+            if x is not None or over is not None:
+                message = f"marginals: `method={chosen.name!r}` is of single cells given one `clamp`; `x` and `over` are exact only"
                 raise fail("E507", message, help="call it once for each row, with the known cells in `clamp=`; or leave `method` out")
             lowered = bound_once(self.lowered, given, "an approximation")
             if isinstance(chosen, Chains):
@@ -386,12 +405,8 @@ class JointModel(Model):
             found = approximate.approximate_marginals(*asked)
             return found.only(v.name for v in self.graph.variables)
         if x is not None:
-            if clamp is not None or over is not None or likelihood is not None:
-                raise fail(
-                    "E507",
-                    "marginals: `x` holds what each row knows; `clamp`, `over` and `likelihood` stand without it",
-                    help="pass one of them",
-                )
+            if clamp is not None or over is not None:
+                raise fail("E507", "marginals: `x` holds what each row knows; `clamp` and `over` stand without it", help="pass one of them")
             lowered, rows = bound_rows(self.lowered, x, missing, in_row_order(self.graph, given, row_index(self.graph, x)))
             # The partial sums are the last cells.
             counts = np.full((self._counted.graph.n_cells - len(rows.codes), rows.codes.shape[1]), -1)
@@ -400,10 +415,8 @@ class JointModel(Model):
         found = encode_given(self.graph, given)
         asked = *self._elimination(params, self._bound(found)), clamp, found
         if over is not None:
-            if likelihood is not None:
-                raise fail("E507", "marginals: `likelihood` is of single cells; `over` stands without it", help="clamp cells instead")
             return {group: exact.joint_marginals(*asked, cells) for group, cells in cell_groups(self.graph, over).items()}
-        tables = exact.marginals(*asked, _as_wide_as(likelihoods(self.graph, likelihood), self._counted.graph))
+        tables = exact.marginals(*asked)
         return {v.name: tables[v.name] for v in self.graph.variables}
 
     @at_once
@@ -415,7 +428,7 @@ class JointModel(Model):
         *,
         method: MaxProduct | SimulatedAnnealing | str | None = None,
         seed: int = 0,
-        likelihood: Mapping[str, ArrayLike | Mapping[Place, ArrayLike]] | None = None,
+        likelihood: Likelihood | None = None,
     ) -> Mode:
         """Return a most probable configuration given the clamped cells, and its log_prob.
 
@@ -434,11 +447,11 @@ class JointModel(Model):
 
         Returns:
             A pair. The first element is the configuration: an array if the model has one variable,
-            else a dict (latents included), with letters and labels as codes. If several
-            configurations are equally probable, every run returns the same one. The second element
-            is log p of the configuration, or nan if log Z is not affordable. The pair has
-            attributes: `log_potential`, its `kind`, and `is_proven`, which is False if a more
-            probable configuration may exist.
+            else a dict (latents included), with letters and labels as codes; `labels` has them as
+            texts. If several configurations are equally probable, every run returns the same one.
+            The second element is log p of the configuration, or nan if log Z is not affordable. The
+            pair has attributes: `labels`, `log_potential`, its `kind`, and `is_proven`, which is
+            False if a more probable configuration may exist.
 
         Raises:
             GmlmError: E601 with the cost if no plan is affordable, or if a factor is too large for
@@ -447,16 +460,18 @@ class JointModel(Model):
 
         Reference: Pearl 1988; Kirkpatrick, Gelatt and Vecchi 1983.
         """
+        seed, told = verified_seed(seed), self if likelihood is None else self._given_evidence(likelihood)
         if method is not None:
-            if likelihood is not None:
-                raise fail("E507", "map: `likelihood` is for the exact answer, and `method` for a search", help="leave one of them out")
-            codes, value, kind, is_proven = self._searched(params, clamp, given, mode_method(method), verified_seed(seed))
-            log_z = self._log_partition_or_nan(params, given, approximate.MOST_BESIDE_A_SEARCH)
-            return Mode(exact.configuration(self.graph, codes, ()), value - log_z, value, kind, is_proven)
-        verified_seed(seed)
-        codes, value = self._best(params, clamp, given, likelihoods(self.graph, likelihood))
-        shape = value.shape
-        return Mode(exact.configuration(self.graph, codes, shape), value[()] - self._log_partition_or_nan(params, given), value[()])
+            codes, value, kind, is_proven = told._searched(params, clamp, given, mode_method(method), seed)
+            shape, log_z = (), self._log_partition_or_nan(params, given, approximate.MOST_BESIDE_A_SEARCH)
+        else:
+            codes, value = told._best(params, clamp, given)
+            shape, kind, is_proven, log_z = value.shape, "exact", True, self._log_partition_or_nan(params, given)
+        if likelihood is not None:
+            levels = likelihoods(self.graph, likelihood)
+            value = value - levels[np.arange(len(levels))[:, None], codes[: len(levels)]].sum(axis=0).reshape(shape)[()]
+        found, labels = (exact.configuration(self.graph, codes, shape, texts) for texts in (False, True))
+        return Mode(found, value - log_z, value, labels, kind, is_proven)
 
     def _searched(
         self, params: Params, clamp: Clamp | None, given: Given | None, method: MaxProduct | SimulatedAnnealing, seed: int
@@ -467,16 +482,11 @@ class JointModel(Model):
         graph, n = self._maximised.graph if summed else lowered.graph, self.graph.n_cells
         return approximate.approximate_mode(graph, self._known(params, lowered), clamp, lowered.data, method, seed, n)
 
-    def _best(
-        self, params: Params, clamp: Clamp | None, given: Given | None, likelihood: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the codes (cells, rows), and the unnormalised log p of rows without evidence."""
+    def _best(self, params: Params, clamp: Clamp | None, given: Given | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the codes (cells, rows), and the unnormalised log p of rows."""
         found = encode_given(self.graph, given)
-        lowered, told = self._bound(found), _as_wide_as(likelihood, self._maximised.graph)
-        codes, value = exact.best(*self._elimination(params, lowered, maximised=True), clamp, found, told)
-        if told is not None:
-            value = value - told[np.arange(len(codes))[:, None], codes].sum(axis=0)
-        return codes, np.asarray(value).reshape(() if found is None else found.shape)
+        codes, value = exact.best(*self._elimination(params, self._bound(found), maximised=True), clamp, found)
+        return codes, np.asarray(value).reshape(() if found is None else found.shape)[()]
 
     def approximation_gap(
         self,
@@ -641,7 +651,7 @@ class JointModel(Model):
 
         Args:
             params: the parameters.
-            x: the rows.
+            x: the rows. JAX may trace complete rows, as in `log_potential`.
             mask: the mask's name.
             weights: one weight per row.
             key: a JAX key or a seed. With `n_masks`, that many masks per row are drawn instead of
@@ -659,7 +669,7 @@ class JointModel(Model):
 
         Reference: Li et al. 2024, Definitions 2 and 7.
         """
-        lowered, rows = bound_rows(self.lowered, x, missing, given)
+        lowered, rows = bound_rows(self.lowered, x, missing, given, may_be_traced=True)
         known, weights = self._params(params, lowered), rows.matched(weights, "weights")
         found = named_conditionals.loss(lowered, self._mask(mask, lowered), known, rows.codes, weights, key, n_masks)
         return parameters.verified_answer(lowered.graph, found, -jnp.inf)
@@ -791,9 +801,10 @@ class JointModel(Model):
             weights: one weight per row, which multiplies its loss. `weights_are` decides how
                 standard errors use the weights.
             missing: the value that marks a missing cell: a number or text outside the domain, nan
-                for nan and None, or a dict of such values by variable. Missing cells are summed out
-                of both p(x_K, x_rest) and p(x_rest). A row without an observed cell in K scores 0.
-                This is right if cells are missing completely at random, or if the mask is
+                for nan and None, or a dict of such values by variable. With such a value, a variable
+                that x leaves out is missing in every row. Missing cells are summed out of both
+                p(x_K, x_rest) and p(x_rest). A row without an observed cell in K scores 0. This is
+                right if cells are missing completely at random, or if the mask is
                 `everything`; if cells are only missing at random, see `impute`. Entries that
                 `numpy.ma` masks are always missing cells. nan, None and `pandas.NA` are errors
                 unless `missing` is nan.
@@ -1014,6 +1025,7 @@ class JointModel(Model):
         mesh_axis: str | None = None,
         cell_axis: str | None = None,
         store: str | os.PathLike[str] | None = None,
+        likelihood: Likelihood | None = None,
     ) -> Any:
         """Run many chains of a sampler in one compiled scan, or draw strings by a guided sampler.
 
@@ -1064,6 +1076,8 @@ class JointModel(Model):
                 has it and the state of the chains, every 30 seconds. The same call goes on after
                 the process was killed, and gives equal draws. SIGTERM and Ctrl-C save the state
                 first.
+            likelihood: uncertain evidence, as in `marginals`. The draws are those of the
+                distribution proportional to p times the weights, whose log is `lp`.
 
         Returns:
             An InferenceData or a DataTree, as the installed ArviZ requires. `posterior` has named
@@ -1078,14 +1092,14 @@ class JointModel(Model):
                 too costly to draw; E745 and E746 for errors of the user's verifiers, values and
                 oracles.
         """
-        lowered = bound_once(self.lowered, given, "a sampler")
+        told = self if likelihood is None else self._given_evidence(likelihood)
+        lowered = bound_once(told.lowered, given, "a sampler")
         checked = None if is_one_of(sampler, ("exact",)) and sampler not in self.samplers else self.sampler(sampler)[1]
         decodes = checked is not None and checked.call is not None and is_decoder(checked.call)
         if checked is not None and checked.call is not None and not decodes:
             stated = {"thin": thin != 1, "clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
             stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws, "mesh_axis": mesh_axis is not None}
-            stated |= {"cell_axis": cell_axis is not None}
-            stated |= {"store": store is not None}
+            stated |= {"cell_axis": cell_axis is not None, "store": store is not None, "likelihood": likelihood is not None}
             return self._draw_strings(
                 lowered, checked, checked.call, params, GuidedOptions(checked.name, prompt, draws, chains), seed, oracle, stated
             )
@@ -1099,7 +1113,7 @@ class JointModel(Model):
         plain = name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress
         options = SampleOptions(*plain, mesh_axis=mesh_axis, cell_axis=cell_axis, store=store)
         if checked is None:
-            prepared = prepare_exact(lowered, self._counted, self._known(params, lowered), options)
+            prepared = prepare_exact(lowered, told._counted, self._known(params, lowered), options)
         else:
             prepared = prepare_chains(lowered, checked, self._known(params, lowered), options)
         return prepared.labelled(self._provenance()) if store is None else stored(prepared, self._provenance())
@@ -1428,6 +1442,17 @@ class JointModel(Model):
     @cached_property
     def _contractions(self) -> exact.Contractions:
         return exact.Contractions(self.graph)
+
+    def _given_evidence(self, likelihood: Likelihood) -> JointModel:
+        """Return the model whose distribution is proportional to p times uncertain evidence."""
+        levels = likelihoods(self.graph, likelihood)
+        found = object.__new__(JointModel)
+        vars(found).update(program=self.program, name=self.name, _plan=self._plan, _masks=self._masks)
+        kept = {name: getattr(self, name) for name in ("_contractions", "_counted", "_maximised")}
+        made = {id(c): c.with_factors(evidence_factors(self.graph, levels)) for c in kept.values()}
+        vars(found).update({name: made[id(c)] for name, c in kept.items()})
+        found.lowered = replace(self.lowered, graph=found._contractions.graph)
+        return found
 
     def _law(self, given: Given | None) -> Law:
         from ..posterior import Law

@@ -5,6 +5,12 @@ any order of elimination. With the partial sums as cells it is a chain: each par
 before it plus a term of one cell. Sums, maxima and draws over the larger graph equal those of the
 model. Partial products, minima and maxima serve in the same way.
 
+With s values of the sum, the tables of a chain have about s^2 entries for each term, because a
+table of three cells has an entry for each pair of partial sums. If a long chain sums cells that no
+other factor joins, a balanced tree takes its place: sums of two terms, of four, and so on. The
+factor reads the sum from both halves. The largest table has s^3 / 32 entries, and all together have
+s^3 / 12 and as many levels as halvings, where the chain of n bits has 2 s^3 / 3 and n levels.
+
 A product of probabilities has as many partial products as there are joint values. If the factor is
 a + b times the product, as in the noisy or `bernoulli(1 - prod(1 - q[i] * x[i] for i in cause))`,
 two values suffice: whether all terms so far have held, each with its probability, or one has not.
@@ -17,7 +23,7 @@ Reference: Heckerman and Breese 1996 (causal independence).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,7 +46,7 @@ from ..graph.nodes import (
     reduced,
 )
 from ..program import Scale
-from .limits import LEAST_VALUES, MOST_OUTSIDE, MOST_PRODUCTS, MOST_SUMS, MOST_TERM_VALUES
+from .limits import CHEAPER_TREE, LEAST_CHAIN, LEAST_VALUES, MOST_OUTSIDE, MOST_PRODUCTS, MOST_SUMS, MOST_TERM_VALUES
 
 Array = np.ndarray
 Limits = Mapping[str, Array]
@@ -58,6 +64,7 @@ class _Chain:
         sizes: the numbers of values of these cells.
         by_two: whether it is a product of probabilities that is summed by two values; it has no
             steps then.
+        terms: for a sum of terms of one cell each, their values at the codes of the cells.
     """
 
     values: list[Array]
@@ -65,6 +72,55 @@ class _Chain:
     cells: list[Array]
     sizes: list[tuple[int, ...]]
     by_two: bool = False
+    terms: tuple[Array, ...] = ()
+
+    @property
+    def entries(self) -> int:
+        """The number of entries of the tables that join each partial sum to the one before it."""
+        return sum(step.size * len(after) for step, after in zip(self.steps, self.values[1:], strict=True))
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """Partial sums of two terms, of four, and so on, of one instance.
+
+    Attributes:
+        cells: the cell of each term.
+        values: the values of each partial sum; the first ones are those of the terms, whose cells
+            are the terms' own.
+        links: for each partial sum behind the terms, the numbers of the two that it adds, and the
+            code of the sum at their values, shape (values of the first, values of the second).
+        halves: the numbers of the two partial sums that make up the whole.
+    """
+
+    cells: list[Array]
+    values: list[Array]
+    links: list[tuple[int, int, Array]]
+    halves: tuple[int, int]
+
+    @property
+    def entries(self) -> int:
+        """The number of entries of all tables."""
+        first, second = (len(self.values[k]) for k in self.halves)
+        return first * second + sum(step.size * (int(step.max()) + 1) for *_, step in self.links)
+
+
+def _tree(chain: _Chain) -> _Tree | None:
+    """Return the tree that takes the place of a chain, or None if it is not worth it."""
+    if not chain.terms or chain.entries < LEAST_CHAIN:
+        return None
+    values, links, level = list(chain.terms), [], list(range(len(chain.terms)))
+    while len(level) > 2:
+        above = []
+        for one, other in zip(level[::2], level[1::2], strict=False):
+            sums = np.round(values[one][:, None] + values[other], 9)
+            alike, step = np.unique(sums, return_inverse=True)
+            above.append(len(values))
+            values.append(alike)
+            links.append((one, other, step.reshape(sums.shape)))
+        level = above + level[len(level) & ~1 :]
+    tree = _Tree(chain.cells, values, links, (level[0], level[1]))
+    return tree if tree.entries * CHEAPER_TREE < chain.entries else None
 
 
 def with_partial_sums(graph: FactorGraph, maximised: bool = False) -> FactorGraph:
@@ -82,11 +138,13 @@ def with_partial_sums(graph: FactorGraph, maximised: bool = False) -> FactorGrap
     sizes = np.append(graph.sizes, 1)
     factors: list[FactorGroup] = []
     requires: list[FactorGroup] = []
-    chains: list[_Chain] = []
+    chains: list[_Chain | _Tree] = []
     owners: list[tuple[FactorGroup, int]] = []  # the group of each chain, and its instance
     limits = None if maximised else {p.name: np.array([0.0, 1.0] if p.kind == "simplex" else [p.lower, p.upper]) for p in graph.parameters}
+    joined = (np.diff(starts) for g, (starts, _) in zip(graph.groups, graph.incidences, strict=True) if g.cells.shape[1] > 1)
+    alone = np.append(sum(joined, np.zeros(graph.n_cells, int)) == 1, False)  # cells that one factor joins to others
     for group in graph.groups:
-        found = _counted(group, sizes, graph.n_cells, limits)
+        found = _counted(group, sizes, graph.n_cells, limits, alone)
         into = requires if group.kind == "require" else factors
         if found is None:
             into.append(group)
@@ -111,8 +169,8 @@ def keeps_maxima(graph: FactorGraph, counted: FactorGraph) -> bool:
     return len(counted.factors) == len(graph.factors)
 
 
-def _counted(group: FactorGroup, sizes: Array, none: int, limits: Limits | None) -> list[_Chain] | None:
-    """Return the chains of a group's instances.
+def _counted(group: FactorGroup, sizes: Array, none: int, limits: Limits | None, alone: Array) -> Sequence[_Chain | _Tree] | None:
+    """Return the chains or trees of a group's instances.
 
     The result is None if the group is small, is not a sum, or has too many partial sums.
 
@@ -121,6 +179,7 @@ def _counted(group: FactorGroup, sizes: Array, none: int, limits: Limits | None)
         sizes: the number of values of each cell.
         none: the number that stands for no cell.
         limits: the bounds of each parameter; None if products may not be summed by two values.
+        alone: booleans over cells, True for those that only one factor joins to other cells.
     """
     reduction = _reduction(group)
     if reduction is None or joint_count(sizes[group.cells].max(axis=0)) <= LEAST_VALUES:
@@ -141,7 +200,8 @@ def _counted(group: FactorGroup, sizes: Array, none: int, limits: Limits | None)
         if found is None:
             return None
         out.append(replace(found, cells=list(cells)))
-    return out
+    trees = [t for c in out if alone[np.concatenate(c.cells)].all() and (t := _tree(c)) is not None]
+    return trees if len(trees) == len(out) else out
 
 
 @dataclass(frozen=True)
@@ -156,9 +216,9 @@ class _Reduction:
     add: Add
     outside: tuple[int, ...]
 
-    def read(self, root: Node, entry: Node) -> Node:
-        """Return the tree with `entry` in the place of the sum, and other cells from slot 1 on."""
-        slots = {start: k + 1 for k, start in enumerate(self.outside)}
+    def read(self, root: Node, entry: Node, ends: int = 1) -> Node:
+        """Return the tree with `entry` in the place of the sum, and other cells from slot `ends` on."""
+        slots = {start: k + ends for k, start in enumerate(self.outside)}
         here = Gather("the sum", 0, 0, Constant(0), ())
         alone = mapped(root, lambda n: here if n == self.add else n)
         moved = mapped(alone, lambda n: replace(n, start=slots[n.start]) if isinstance(n, CellValue) else n)
@@ -279,7 +339,8 @@ def _partial(operator: str, terms: _Terms) -> _Chain | None:
         chain.steps.append(step.reshape(sums.shape))
         chain.cells.append(cells)
         chain.sizes.append(own)
-    return chain
+    adds = operator == "+" and len(terms) > 1 and all(len(own) == 1 for _, own, _ in terms)
+    return replace(chain, terms=tuple(term for *_, term in terms)) if adds else chain
 
 
 def _rounded(operator: str, values: Array) -> Array:
@@ -388,23 +449,34 @@ def _classes(rows: Array, excluded: Array) -> tuple[Array, Array]:
 
 
 def _joined(
-    graph: FactorGraph, factors: list[FactorGroup], requires: list[FactorGroup], chains: list[_Chain], owners: list[tuple[FactorGroup, int]]
+    graph: FactorGraph,
+    factors: list[FactorGroup],
+    requires: list[FactorGroup],
+    chains: Sequence[_Chain | _Tree],
+    owners: list[tuple[FactorGroup, int]],
 ) -> FactorGraph:
     """Return the graph with the cells of all chains appended.
 
     Requirements join these cells, and the last cells replace the sums.
     """
-    variables, ends, links = list(graph.variables), [], []
+    variables, links = list(graph.variables), []
+    ends: list[tuple[list[int], Array]] = []  # of each chain the cells that replace the sum, and its values at theirs
     chances: dict[int, list[tuple[int, Array]]] = defaultdict(list)  # by group; of a chain its instance, and its cells
     at = graph.n_cells
     for k, chain in enumerate(chains):
-        places = []
-        for m, values in enumerate(chain.values):
-            scale = Scale(size=len(values))
+        places = [int(c) for (c,) in chain.cells] if isinstance(chain, _Tree) else []
+        for m in range(len(places), len(chain.values)):
+            scale = Scale(size=len(chain.values[m]))
             variables.append(VariableArray(f"sum {k}, {m}", "latent", at, (), "range", scale.numbers, (), (), scale=scale))
             places.append(at)
             at += 1
-        ends.append(places[-1])
+        if isinstance(chain, _Tree):
+            one, other = chain.halves
+            ends.append(([places[one], places[other]], np.round(chain.values[one][:, None] + chain.values[other], 9)))
+            added = enumerate(chain.links, len(chain.cells))
+            links += [(places[m], places[a], np.array([places[b]]), step.shape[1:], step) for m, (a, b, step) in added]
+            continue
+        ends.append((places[-1:], chain.values[-1]))
         here = [(places[m + 1], places[m], chain.cells[m], chain.sizes[m]) for m in range(len(chain.cells))]
         if chain.by_two:
             chances[id(owners[k][0])].append((owners[k][1], np.array([[after, before, *some] for after, before, some, _ in here])))
@@ -419,13 +491,15 @@ def _joined(
     def ended(group: FactorGroup) -> FactorGroup:
         reduction = _reduction(group)
         assert reduction is not None
-        mine = [chains[int(c)].values[-1] for c in group.cells[:, 0]]
-        base = np.cumsum([0, *(len(v) for v in mine)])[:-1]
-        table, column = np.concatenate(mine), len(group.columns)
-        entry = Gather("", len(group.tables), len(table), Column(column), ((CellValue(0, ()), Constant(1)),))
-        root = reduction.read(group.root, entry)
-        cells = np.column_stack([[ends[int(c)] for c in group.cells[:, 0]], group.cells[:, 1:]]).astype(np.int32)
-        return replace(group, root=root, cells=cells, columns=(*group.columns, base), tables=(*group.tables, table))
+        last, mine = zip(*(ends[int(c)] for c in group.cells[:, 0]), strict=True)
+        base = np.cumsum([0, *(v.size for v in mine)])[:-1]
+        table, column, width = np.concatenate([v.ravel() for v in mine]), len(group.columns), len(last[0])
+        first = [(CellValue(0, ()), Column(column + 1))] * (width - 1)  # of a tree, whose sum has two cells
+        entry = Gather("", len(group.tables), len(table), Column(column), (*first, (CellValue(width - 1, ()), Constant(1))))
+        root = reduction.read(group.root, entry, width)
+        cells = np.column_stack([last, group.cells[:, 1:]]).astype(np.int32)
+        columns = (*group.columns, base, *[np.array([v.shape[-1] for v in mine])] * (width - 1))
+        return replace(group, root=root, cells=cells, columns=columns, tables=(*group.tables, table))
 
     old = {id(g) for g in graph.groups}
     parts = [[moved(g) if id(g) in old else ended(g) for g in groups] for groups in (factors, requires)]

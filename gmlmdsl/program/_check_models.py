@@ -8,6 +8,7 @@ from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form
+from ._body import Body, Component
 from ._calls import check_reduced, equal_pairs
 from ._check_networks import check_conditional, check_no_joint
 from ._conditionals import check_density
@@ -25,7 +26,7 @@ from ._expressions import (
 )
 from ._form import Form
 from ._law_arguments import verify_one_array
-from ._program import Body, Component, Distributed, Factor, Input, Let, Model, Parameter, PriorTerm, Require, ValueType, Variable
+from ._program import Distributed, Factor, Input, Let, Model, Parameter, PriorTerm, Require, ValueType, Variable
 from ._references import check_name
 from ._reuse import check_mixtures, written_out
 from ._scope import CELLS, WORDS, Scope

@@ -18,7 +18,7 @@ from ._scope import Scope
 from ._terms import FormCall, SetOf
 
 if TYPE_CHECKING:
-    from ._program import Body
+    from ._body import Body
 
 PRODUCT = "a network gives a product over positions, of p(x_i | x_rest, K): it has no joint distribution of several cells"
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from .._diagnostics import listed
 from ..syntax import tree
+from ._body import Body, Component
 from ._conditionals import as_key, values_of
 from ._expressions import STATE, check_expression, check_label
-from ._program import Body, Component, Distributed, Factor, Model, Require, Variable
+from ._program import Distributed, Factor, Model, Require, Variable
 from ._references import check_name
 from ._scope import Scope, suggestion
 from ._surface import copied

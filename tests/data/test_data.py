@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import gmlmdsl as gm
@@ -121,6 +122,34 @@ def test_rows_that_do_not_fit_are_refused(model: Any, changed: dict[str, Any], m
 def test_a_missing_variable_is_named(model: Any):
     with pytest.raises(gm.GmlmError, match="lacks `w`"):
         model.log_prob({"h": 0.0}, {k: v for k, v in ROWS.items() if k != "w"})
+
+
+def left_out(name: str) -> dict[str, Any]:
+    """The rows without a variable, and with every cell of it missing."""
+    return {k: v for k, v in ROWS.items() if k != name}
+
+
+@pytest.mark.parametrize("missing", [float("nan"), {"k": -1, "w": -1}])
+@pytest.mark.parametrize("name", ["k", "w"])
+def test_a_variable_that_is_left_out_is_missing_in_every_row(model: Any, name: str, missing: Any):
+    """As a dict, and as a frame whose columns are the cells of the other variables."""
+    every = {**ROWS, name: np.full(np.shape(ROWS[name]), np.nan if isinstance(missing, float) else -1)}
+    wanted = model.log_prob({"h": 0.3}, every, missing=missing)
+    assert np.isfinite(wanted).all()
+    np.testing.assert_allclose(model.log_prob({"h": 0.3}, left_out(name), missing=missing), wanted)
+    given = {k: np.array([list(r) for r in v] if k == "d" else v) for k, v in left_out(name).items()}
+    columns = {f"{k}[{i}]" if v.ndim == 2 else k: v[:, i] if v.ndim == 2 else v for k, v in given.items() for i in range(v[0].size)}
+    np.testing.assert_allclose(model.log_prob({"h": 0.3}, pd.DataFrame(columns), missing=missing), wanted)
+    found, beside = (model.marginals({"h": 0.3}, x=x, missing=missing) for x in (left_out(name), every))
+    np.testing.assert_allclose(found[name], beside[name])
+
+
+def test_a_variable_without_a_value_that_stands_for_missing_is_not_left_out(model: Any):
+    for missing in (None, {"k": -1}):
+        with pytest.raises(gm.GmlmError, match=r"(?s)lacks `w`.*all its cells are missing, say so: `missing="):
+            model.log_prob({"h": 0.0}, left_out("w"), missing=missing)
+    with pytest.raises(gm.GmlmError, match=r"(?s)x lacks `s`, `b`.*at least one"):
+        model.log_prob({"h": 0.0}, {}, missing=-9)
 
 
 def test_an_array_for_a_model_of_several_variables_is_refused(model: Any):

@@ -19,6 +19,8 @@ sampler s { update x[i] for i in range(3) }
 """
 plain = gm.parse(TEXT).model()
 given = gm.parse(TEXT.replace("var x", "given a : real  var x").replace("factor h[i]", "factor a * h[i]")).model()
+LOOKING = "mask one sees x { choose exp(x[0] + x[i]) : {x[i]} for i in range(3) }"
+looking = gm.parse(TEXT.replace("mask one = subsets(x, size = 1)", LOOKING)).model()
 NETWORK = """
 network net = mlp(layers = 1, width = 4)
 model p { var x[i in range(3)] : bit  conditional x ~ net() }
@@ -51,10 +53,11 @@ def test_gradients_of_losses_and_of_log_p(verb: str):
 
 
 CALLS: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
-    "log_prob": (lambda x: plain.log_prob(P, x), X, "x"),
-    "loss": (lambda x: plain.loss(P, x, "one"), X, "x"),
-    "loss of a dict": (lambda x: plain.loss(P, {"x": x}, "one"), X, "x"),
-    "loss of a list": (lambda x: plain.loss(P, [x[0], x[1]], "one"), X, "x"),
+    "log_prob": (lambda x: plain.log_prob(P, x, missing=-1), X, "x"),
+    "loss": (lambda x: plain.loss(P, x, "one", missing=-1), X, "x"),
+    "marginals of a dict": (lambda x: plain.marginals(P, x={"x": x}), X, "x"),
+    "marginals of a list": (lambda x: plain.marginals(P, x=[x[0], x[1]]), X, "x"),
+    "masks that look": (lambda x: looking.loss(P, x, "one", key=0, n_masks=1), X, "x"),
     "weights": (lambda w: plain.fit(X, "one", weights=w), np.ones(2), "weights"),
     "key": (lambda k: plain.loss(P, X, "one", key=k, n_masks=1), jax.random.key(0), "key"),
     "fit": (lambda x: plain.fit(x, "one"), X, "x"),
@@ -66,6 +69,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
     "sample": (lambda h: plain.sample({"h": h}, "s", draws=2, progress=False), H, "params"),
     "marginals": (lambda h: plain.marginals({"h": h}), H, "params"),
     "map": (lambda h: plain.map({"h": h}), H, "params"),
+    "likelihood": (lambda w: plain.log_partition(P, likelihood={"x": w}), np.ones((3, 2), np.float32), "likelihood"),
     "next_symbol": (lambda h: plain.next_symbol({"h": h}, [0]), H, "params"),
     "transition_matrix": (lambda h: plain.transition_matrix({"h": h}, "s"), H, "params"),
     "bridge_log_partition": (lambda h: plain.bridge_log_partition({"h": h}), H, "params"),
@@ -75,6 +79,47 @@ CALLS: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
     "sample of a network": (lambda q: net.sample(q, "s", draws=2, progress=False), Q, "params"),
     "decode of a network": (lambda q: net.decode(q, "d"), Q, "params"),
 }
+
+
+ROWS: dict[str, Callable[[gm.Model, Any, Any], Any]] = {
+    "log_prob": lambda m, h, x: m.log_prob({"h": h}, x),
+    "log_potential": lambda m, h, x: m.log_potential({"h": h}, x),
+    "loss": lambda m, h, x: m.loss({"h": h}, x, "one")[None],
+    "loss of drawn masks": lambda m, h, x: m.loss({"h": h}, x, "one", key=3, n_masks=2)[None],
+    "loss of masks that look": lambda m, h, x: looking.loss({"h": h}, x, "one")[None],
+    "a dict": lambda m, h, x: m.log_prob({"h": h}, {"x": x}),
+    "a list": lambda m, h, x: m.log_prob({"h": h}, [x[0], x[1]]),
+}
+
+
+@pytest.mark.parametrize("verb", ROWS)
+def test_rows_may_be_traced_with_the_parameters(verb: str):
+    """One compiled function of a training loop serves every batch; a value that no cell has gives nan."""
+    model, ask = gm.parse(TEXT).model(), ROWS[verb]
+    compiled = jax.jit(lambda h, x: ask(model, h, x))
+    for h, x in ((H, X), (2 * H, X[::-1].copy())):
+        np.testing.assert_allclose(compiled(h, x), ask(plain, h, x), rtol=1e-5)
+        slope = jax.jit(jax.grad(lambda h, x: ask(model, h, x).sum()))(h, x)
+        np.testing.assert_allclose(slope, jax.grad(lambda h, x=x: ask(plain, h, x).sum())(h), rtol=1e-4, atol=1e-6)
+    assert np.isnan(compiled(H, np.array([[0, 2, 1], [0, 1, 1]]))[0])
+    assert np.isnan(compiled(H, np.array([[0, 0.5, 1], [0, 1, 1]]))[0])
+
+
+def test_traced_rows_of_spins_beside_labels_given_data_and_a_latent():
+    text = """model m { latent z : bit  var s[i in range(2)] : spin  var w : labels("a", "b", "c")  var k : range(2, 5)  given a : real
+      param J  factor J * a * s[0] * s[1] + 0.3 * z * k + 0.2 * (w == "c") * s[0] }"""
+    model: Any = gm.parse(text).model()
+    x = {"z": [0, 1, 1], "s": [[1, -1], [1, 1], [-1, -1]], "w": [2, 0, 2], "k": [2, 4, 3]}
+    given, rows = {"a": [0.5, -1.0, 2.0]}, {name: np.array(value) for name, value in x.items()}
+    found = jax.jit(lambda J, s, k: model.log_prob({"J": J}, {**rows, "s": s, "k": k}, given=given))(0.7, rows["s"], rows["k"])
+    np.testing.assert_allclose(found, model.log_prob({"J": 0.7}, x, given=given), rtol=1e-5)
+    by_row = jax.vmap(lambda s, w, z, k: model.log_potential({"J": 0.7}, {"s": s, "w": w, "z": z, "k": k}, given={"a": 0.5}))
+    wanted = model.log_potential({"J": 0.7}, x, given={"a": 0.5})
+    np.testing.assert_allclose(by_row(*(rows[name] for name in "swzk")), wanted, rtol=1e-5)
+    for bad, said in (({"z": ..., "s": rows["s"][:, :1]}, "E501.*`s` has the shape"), ({}, "E513.*lacks `z`")):
+        some = {**{n: v for n, v in rows.items() if n != "z" or "z" in bad}, **{n: v for n, v in bad.items() if v is not ...}}
+        with pytest.raises(gm.GmlmError, match=said):
+            jax.jit(lambda some: model.log_prob({"J": 0.7}, some, given=given))(some)
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gmlmdsl as gm
-from gmlmdsl.plan import with_partial_sums
+from gmlmdsl.plan import _partial_sums, with_partial_sums
 
 pytestmark = [pytest.mark.usefixtures("float64", "compiled_sums"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
 
@@ -150,3 +150,63 @@ model m {{
     sums = np.prod([1.0 + 0.4 + 0.0001 * i * i for i in range(n)]) - c * 2**n
     found = float(gm.parse(text).model().log_partition({}))
     np.testing.assert_allclose(found, np.log(sums) + np.log1p(np.exp(0.3)), rtol=1e-6)
+
+
+TALLIES = """
+model m {
+  var x[g in range(2), i in range(15)] : range(3)
+  var y[g in range(2)] : bit
+  param h[g in range(2), i in range(15)]
+  factor h[g, i] * x[g, i] for g in range(2) for i in range(15)
+  factor -0.01 * (sum((i % 2 + 1) * x[g, i] for i in range(15)) - 8 * y[g])^2 for g in range(2)
+}
+"""
+
+
+@pytest.fixture
+def trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_partial_sums, "LEAST_CHAIN", 0)
+
+
+def of_totals(h: np.ndarray, y: int) -> np.ndarray:
+    """exp(log p), unnormalised, by the total of a group whose y is known; terms count once or twice."""
+    table = np.ones(1)
+    for i, level in enumerate(h):
+        term = np.zeros(2 * (i % 2 + 1) + 1)
+        term[:: i % 2 + 1] = np.exp(level * np.arange(3))
+        table = np.convolve(table, term)
+    totals = np.arange(len(table))
+    return table * np.exp(-0.01 * (totals - 8 * y) ** 2)
+
+
+@pytest.mark.usefixtures("trees")
+def test_sums_of_two_groups_by_trees_of_an_odd_number_of_terms():
+    """Fifteen terms: seven pairs and one alone, and so on; two instances of one factor, beside another cell."""
+    model, h = gm.parse(TALLIES).model(), np.random.default_rng(3).normal(size=(2, 15)) / 3
+    counted = with_partial_sums(model.graph)
+    assert counted.n_cells == model.graph.n_cells + 2 * 13  # all partial sums but the whole one
+    assert max(g.cells.shape[1] for g in counted.groups) == 3
+    both = np.array([[of_totals(h[g], y).sum() for y in range(2)] for g in range(2)])
+    assert abs(float(model.log_partition({"h": h})) - np.log(both.sum(axis=1)).sum()) < 1e-9
+    np.testing.assert_allclose(model.marginals({"h": h})["y"], both / both.sum(axis=1, keepdims=True), atol=1e-9)
+    held = {"x": {(0, 3): 2}, "y": {1: 1}}
+    shares = model.sample({"h": h}, "exact", draws=2000, chains=2, seed=1, clamp=held)["posterior"]["x"].values.mean(axis=(0, 1))
+    mean = model.marginals({"h": h}, held)["x"] @ np.arange(3)
+    assert np.abs(shares - mean).max() < 0.08 and shares[0, 3] == 2
+    best, value = model.map({"h": h}, held)
+    for g, i in ((0, 0), (1, 14), (1, 7)):  # no other value of a cell is more probable
+        rows = {"x": np.repeat(best["x"][None], 3, 0), "y": np.repeat(best["y"][None], 3, 0)}
+        rows["x"][:, g, i] = range(3)
+        assert model.log_prob({"h": h}, rows).max() <= float(value) + 1e-9
+
+
+@pytest.mark.usefixtures("trees")
+def test_a_tree_of_a_requirement_and_chains_of_cells_that_other_factors_join():
+    h = np.random.default_rng(4).normal(size=14)
+    text = "model m {{ var x[i in range(14)] : bit  param h[i in range(14)]  factor h[i] * x[i] for i in range(14)  {} }}"
+    odd = gm.parse(text.format("require sum(x[i] for i in range(14)) != 7")).model()
+    totals = by_weight(np.ones(14, int), h)
+    check(odd, {"h": h}, np.ones(14, int), h, np.array([k for k in range(15) if k != 7]))
+    joined = text.format("factor 0.1 * sum(x[i] for i in range(14))^2  factor 0.3 * x[2] * x[3]")
+    graph = with_partial_sums(gm.parse(joined).model().graph)
+    assert graph.n_cells == 14 + 15 and len(totals) == 15  # a chain has a cell for each number of terms
