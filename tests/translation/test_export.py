@@ -21,6 +21,7 @@ from translation_cases import PROGRAM, toy_pairs, toy_vocabulary
 
 import gmlmdsl as gm
 from gmlmdsl.decode import _decoding
+from gmlmdsl.decode._candidates import length_scores
 from gmlmdsl.translation import Reranked, Shortlist, Translator
 
 MORE = """
@@ -110,8 +111,10 @@ def test_no_translation_is_longer_than_the_width(student: Translator, tmp_path: 
     source = words.rows([[*codes[:2], words.end] for codes in words.encode(LINES)], 5)
     tokens, _ = map(np.asarray, decode(source))
     padded = np.pad(source, ((0, 0), (0, 3)), constant_values=-1)
-    assert (student.decode(padded, sampler="quick").length > 5).any()
-    found = student.decode(padded, sampler="quick", lengths=(tokens >= 0).sum(axis=1))
+    _, scores = length_scores(student.network, (np.maximum(padded, 0),), ((padded >= 0).sum(axis=1),))
+    lengths = np.asarray(scores)[:, :5].argmax(axis=1) + 1
+    assert (np.asarray(scores).argmax(axis=1) >= 5).any() and (lengths < 5).any()
+    found = student.decode(padded, sampler="quick", lengths=lengths)
     assert np.array_equal(tokens, found.tokens[:, :5])
 
 
