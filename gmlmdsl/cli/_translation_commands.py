@@ -1,4 +1,4 @@
-"""The commands of translators: train, distill, shortlist, translate, serve, evaluate, latency, pipeline.
+"""The commands of translators: train, distill, translate, evaluate, pipeline and others.
 
 Expensive modules are imported inside them.
 """
@@ -132,6 +132,32 @@ def translate(
     from ._translation_show import TranslateRequest, run_translate
 
     run_translate(bundle, text, TranslateRequest(**same_named(TranslateRequest, options)), allow_python)
+
+
+@app.command("export-translator", rich_help_panel=TRANSLATORS)
+def export_translator(
+    bundle: o.Bundle,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE.zip", help="The file to write.", show_default=False)],
+    sampler: o.Sampler = None,
+    precision: o.Products = "float32",
+    batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Rows that are decoded together.")] = 1,
+    width: Annotated[
+        int | None, typer.Option("--width", metavar="N", min=1, help="The most tokens of a row, with its end; by default the model's.")
+    ] = None,
+    platforms: Annotated[
+        list[str] | None, typer.Option("--platform", metavar="cpu|cuda|rocm|tpu", help="Of the program; may be repeated. cpu by default.")
+    ] = None,
+    seed: o.Seed = 0,
+    allow_python: AllowPython = False,
+) -> None:
+    """Write a decoder with its weights as one StableHLO program, which JAX runs without this package. Needs the extra `export`."""
+    from ..translation import load_translator
+    from ._show import verify_writable
+
+    verify_writable(out)
+    translator = load_translator(bundle, sampler=sampler, precision=precision, allow_python=allow_python)
+    translator.export(out, batch=batch, width=width, seed=seed, platforms=platforms or ("cpu",))
+    print(f"wrote {out}")
 
 
 @app.command(rich_help_panel=TRANSLATORS)

@@ -275,12 +275,25 @@ def _predicted(
             where = f"at the scores of lengths of row {chosen[int(np.argmax(bad))]}"
             raise derive.undefined_outputs(f"network `{label}`", where)
         s = np.where(np.arange(1, s.shape[1] + 1) < last[chosen][:, None], -np.inf, s)
-        best = np.argsort(-s, axis=1, kind="stable")[:, : min(count, s.shape[1])]
-        best = np.where(np.isfinite(np.take_along_axis(s, best, axis=1)), best, best[:, :1])
-        tops.append(np.pad(best, ((0, 0), (0, count - best.shape[1])), mode="edge") + 1)
+        tops.append(best_lengths(s, count))
     order = np.argsort(np.concatenate([chosen for chosen, _, _ in batches]))
     only = Encoded(*batches[0][:2], encoded) if len(batches) == 1 else None
     return np.concatenate(tops)[order].astype(np.int32), only
+
+
+def best_lengths(scores: Any, count: int) -> Any:
+    """Return the `count` lengths with the best finite scores of each row, best first.
+
+    If there are fewer, the best one is repeated.
+
+    Args:
+        scores: an array of NumPy or JAX, shape (rows, lengths).
+        count: the number of lengths.
+    """
+    xp = scores.__array_namespace__()
+    best = xp.argsort(-scores, axis=1, stable=True)[:, : min(count, scores.shape[1])]
+    best = xp.where(xp.isfinite(xp.take_along_axis(scores, best, axis=1)), best, best[:, :1])
+    return xp.pad(best, ((0, 0), (0, count - best.shape[1])), mode="edge") + 1
 
 
 def length_coverage(

@@ -23,9 +23,21 @@ from ..graph import FactorGraph, Lowered, lower_let
 from ..networks import AbstractEncoderDecoder, AbstractNetwork, shortlisted
 from ..program import ir
 from ..sample import KernelRun, PreparedRun, SampleOptions, observables, stored, verified_options, verify_chains, verify_draws
-from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, length_scores, longest, trimmed, work_of
+from ._candidates import (
+    Candidates,
+    Decoding,
+    Work,
+    batches_of,
+    best_lengths,
+    candidates_of,
+    filled_up,
+    length_scores,
+    longest,
+    trimmed,
+    work_of,
+)
 from ._decoded_draws import DecodedPart, Decodes, Part, decodes_of, labelled_chains, labelled_decodes
-from .limits import DRAWS_PER_CALL
+from .limits import DRAWS_PER_CALL, MOST_ENTRIES
 
 if TYPE_CHECKING:
     from jaxtyping import PRNGKeyArray, PyTree
@@ -187,8 +199,7 @@ class RowDecoder:
     ) -> DecodedPart:
         """Decode one batch; draw t of a chain depends only on the seed, its number, its row, its candidate and t."""
         graph, (chosen, wide, high) = self.lowered.graph, batch
-        whole = isinstance(kernel, RefinementKernel) and kernel.law is not None and bool(kernel.law.groups())
-        width = graph.n_random if whole else min(high, graph.n_random)
+        width = self._width(kernel, high)
         rows = filled_up(chosen)
         lengths = np.tile(np.repeat(work.lengths[rows], self.candidates.starts, axis=1), (1, options.chains))
         kept, held, starts = work.encoded, None, None
@@ -225,6 +236,54 @@ class RowDecoder:
         found = {k: None if a is None else np.concatenate([e[k] for e in every]) for k, a in every[0].items()}
         self._verify_defined(np.asarray(found.pop("undefined")), chosen, work)
         return DecodedPart(chosen, width, found)
+
+    def _width(self, kernel: AbstractDecoder, high: int) -> int:
+        """Return the number of cells of a batch whose rows have at most `high`."""
+        n = self.lowered.graph.n_random
+        whole = isinstance(kernel, RefinementKernel) and kernel.law is not None and bool(kernel.law.groups())
+        return n if whole else min(high, n)
+
+    def traceable(self, numbers: range, width: int, seed: int = 0) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
+        """Return the function from the codes of one given variable to the best decodes, for export.
+
+        It computes what `decode` computes, but within one program: the lengths are chosen in it.
+
+        Args:
+            numbers: the numbers of the rows, which determine the random draws.
+            width: the maximum length of a decode, unless the sampler's mask needs all cells.
+            seed: the seed.
+
+        Returns:
+            A function of codes of shape (rows, entries), int32, -1 after the end of each row. It
+            returns the codes of the best candidates, shape (rows, cells), int32, -1 after their
+            ends, and their scores, shape (rows,). The score is NaN if the network defines no
+            distribution of some cell.
+
+        Raises:
+            GmlmError: E601 if one pass has too many logits.
+        """
+        network, candidates, key = self.params[self.label], self.candidates, self._key(seed)
+        width = self._width(self.kernel, width)
+        entries = len(numbers) * candidates.count * width * int(self.lowered.graph.sizes.max())
+        if entries > MOST_ENTRIES:
+            message = f"one pass over {len(numbers):,} rows has {entries:.3g} logits, more than the limit of {MOST_ENTRIES:.3g}"
+            raise fail("E601", message, help="take fewer rows, or a smaller width")
+
+        def best(source: jax.Array) -> tuple[jax.Array, jax.Array]:
+            given = (jnp.maximum(source, 0),), ((source >= 0).sum(axis=1, dtype=jnp.int32),)
+            encoded, lengths = None, jnp.full((len(numbers), candidates.lengths), width, jnp.int32)
+            if network.length_head is not None:
+                encoded, scores = length_scores(network, *given)
+                lengths = best_lengths(scores[:, :width], candidates.lengths).astype(jnp.int32)
+            lengths = jnp.repeat(lengths, candidates.starts, axis=1)
+            first = jnp.zeros(1, jnp.uint32), jnp.ones((), jnp.int32), jnp.asarray(numbers, jnp.uint32)
+            out = _decoded_rows(
+                self.kernel, self.params, self.label, candidates, *given, encoded, key, *first, lengths, None, None, None, width=width
+            )
+            defined = ~out["undefined"][0].any(axis=(1, 2))
+            return out["tokens"][0, :, 0, 0].astype(jnp.int32), jnp.where(defined, out["score"][0, :, 0, 0], jnp.nan)
+
+        return best
 
     def _verify_defined(self, undefined: Array, chosen: Array, work: Work) -> None:
         """Raise E747 if the network did not define a distribution of some cell.

@@ -19,6 +19,8 @@ from ._programs import is_causal
 from ._translator import Decoded, Translator
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..model import ConditionalModel
 
 Array = np.ndarray
@@ -73,6 +75,10 @@ class Reranked(Translator):
             return best
         names = ("candidates", "candidate_scores", "candidate_passes", "candidate_traces", "candidate_seen")
         return replace(best, **dict(zip(names, every, strict=True)))
+
+    def export(self, path: str | Path, **options: Any) -> None:
+        """Raise E507: an export has one network, and the teacher is another."""
+        raise fail("E507", "an export holds one network, and a teacher chooses here", help="export the translator without `rerank`")
 
     def scores(self, source: Any, candidates: Array) -> Array:
         """Return the teacher's mean log p of a subword token.

@@ -16,6 +16,7 @@ import numpy as np
 
 from .._diagnostics import counted, fail, is_one_of, only, truth, whole_number
 from .._types import ArrayLike, JsonObject
+from ..data import verified_seed
 from ..decode import CodeRows, Decoding, RowDecoder
 from ..decode import drop_repeats as without_repeats
 from ..networks import AUTO, FLOAT32, fastest, reduced, verify_precision
@@ -25,6 +26,8 @@ from ._vocabulary import is_many
 from .limits import LINES_AT_ONCE
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..model import ConditionalModel
     from ..networks import AbstractNetwork
     from ._shortlist import Shortlist
@@ -422,6 +425,65 @@ class Translator:
             return plain
         more = {"candidate_passes": found.passes, "candidate_traces": found.traces, "candidate_seen": found.seen}
         return replace(plain, candidates=found.tokens, candidate_scores=found.score, **more)
+
+    def export(
+        self,
+        path: str | Path,
+        *,
+        sampler: str | None = None,
+        batch: int = 1,
+        width: int | None = None,
+        seed: int = 0,
+        platforms: Sequence[str] = ("cpu",),
+    ) -> None:
+        """Write a sampler's decoder, with its weights, as one program that JAX runs without gmlmdsl.
+
+        The program maps source codes to the codes of the best candidates and their scores. It
+        takes an int32 array of shape (batch, source cells), -1 after each end mark, and returns
+        int32 codes of shape (batch, target cells), -1 after each end, and scores of shape (batch,).
+        A score is NaN if the network defines no distribution of some cell. Random numbers are those
+        of `translate` for the lines of one batch.
+
+        Args:
+            path: the path of the file, a ZIP file with `manifest.json` (shapes, sampler, precision,
+                seed, platforms, versions, hashes), `decoder.stablehlo` (the bytes of
+                `jax.export.Exported.serialize`) and `vocabulary.model` (a SentencePiece model).
+            sampler: the name of a sampler, see `sampler_named`.
+            batch: the number of rows.
+            width: the largest number of subword tokens of source and target, including the end
+                mark; None selects those of the model. No longer translation is made.
+            seed: the seed of all random numbers.
+            platforms: the platforms that can run the program: "cpu", "cuda", "rocm", "tpu".
+
+        Raises:
+            GmlmError: with one of these codes:
+                - E506 and E507: the sampler does not exist, or decodes nothing.
+                - E507: the batch, width, seed or platforms cannot be; the translator has a
+                  shortlist, which follows from the text.
+                - E560: the file cannot be written.
+                - E561: FlatBuffers is not installed.
+                - E601: the batch has too many logits.
+        """
+        from ._export import write_export
+
+        most = max(self.pair.cells)
+        batch, width = whole_number("batch", batch, 1), most if width is None else whole_number("width", width, 1)
+        if width > most:
+            raise fail("E507", f"width must be at most {most}, the longest row of model `{self.model.name}`, got {width}")
+        if self.shortlist is not None:
+            message = "a shortlist follows from the lines to translate, and an export has no text"
+            raise fail("E507", message, help="load the translator without its shortlist")
+        decoder, name = self.decoder(sampler), self.sampler_named(sampler)
+        rows = range(0, min(batch, PARTS << 32) * PARTS, PARTS)
+        cells = min(width, self.pair.cells[0]), min(width, self.pair.cells[1])
+        entries = {
+            "direction": self.direction,
+            "model": self.model.name,
+            "sampler": name,
+            "precision": self.precision,
+            "seed": verified_seed(seed),
+        }
+        write_export(path, decoder, self.vocabulary, rows, cells, platforms, entries)
 
     def _are_codes(self, source: object) -> bool:
         """Return whether a source is a result of `Vocabulary.rows`, which needs no further check."""

@@ -186,6 +186,7 @@ READERS = {
     "distill": "distill FILE a.en --out made",
     "translate": "translate FILE ok.gmlm",
     "evaluate": "evaluate FILE a.en a.de",
+    "export-translator": "export-translator FILE --out made",
     "latency": "latency FILE ok.gmlm",
     "pipeline": "pipeline FILE a.en a.de --out run",
 }

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -341,3 +342,11 @@ def test_a_bundle_keeps_its_shortlist(folder: Path, tmp_path: Path, monkeypatch:
     assert e.full is not None and e.full.scores == score(one, wanted, resamples=0) and e.precision == "float32, shortlist"
     assert e.full.equal == np.mean([a == b for a, b in zip(one, other, strict=True)]) and "in float32, shortlist; in float32" in str(e)
     assert read_bundle(path).shortlist == t.shortlist.to_bytes()
+
+
+def test_a_decoder_is_exported(folder: Path, tmp_path: Path):
+    words = ["export-translator", folder / "translate.bundle", "--out", tmp_path / "a.zip"]
+    assert run(*words, "--batch", 2, "--width", 6, "--seed", 3, "--platform", "cuda").stdout == f"wrote {tmp_path / 'a.zip'}\n"
+    header = json.loads(zipfile.ZipFile(tmp_path / "a.zip").read("manifest.json"))
+    assert (header["source"], header["seed"], header["platforms"]) == ([2, 6], 3, ["cuda"])
+    assert "E506" in run(*words, "--sampler", "none", status=1).stderr

@@ -136,6 +136,7 @@ def translator() -> gm.Translator:
 TRANSLATORS: dict[str, dict[str, Any]] = {
     "decode": {"source": [[4, 5, 1]]},
     "decoder": {},
+    "export": {"path": "here.zip"},
     "in_precision": {"precision": "float32"},
     "is_autoregressive": {},
     "sampler_named": {},
@@ -154,7 +155,8 @@ VOCABULARIES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", list(TRANSLATORS))
-def test_a_method_of_a_translator_refuses_nonsense(name: str):
+def test_a_method_of_a_translator_refuses_nonsense(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
     method = getattr(translator(), name)
     if name == "stream":  # a generator says nothing before it is asked
         method = functools.wraps(method)(lambda *a, **k: list(translator().stream(*a, **k)))
