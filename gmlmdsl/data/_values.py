@@ -28,6 +28,7 @@ from ..read import (
     empty_entries,
     in_program_order,
     is_frame,
+    is_numbered,
     is_series,
     plain_array,
     row_labels,
@@ -139,7 +140,7 @@ def _part(v: VariableArray, value: ArrayLike, what: str, missing: MissingValue |
     try:
         return value_codes(v, value, what, missing)
     except GmlmError:
-        if frame is None:
+        if frame is None or is_numbered([text_of(c) for c in frame.columns]):
             raise
         names, one = CellNames([v]), replace(v, shape=(), dims=(), coords=(), members=None)
         columns = list(frame.columns)
@@ -352,7 +353,8 @@ def _wanted(v: VariableArray) -> str:
 def _not_finite(array: Array, bad: Array, what: str) -> GmlmError:
     place = tuple(int(i) for i in np.argwhere(bad)[0])
     help = "if it stands for a missing cell, say so: `missing=float('nan')`"
-    return fail("E504", f"{what}{f' at {place}' * bool(place)} is {array[place]}", help=help)
+    where = place if len(place) > 1 else (*place, "")[0]
+    return fail("E504", f"{what}{f' at {where}' * bool(place)} is {array[place]}", help=help)
 
 
 def _numbers(array: Array, what: str) -> Array:

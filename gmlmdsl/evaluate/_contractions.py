@@ -226,7 +226,7 @@ def verify_possible(value: Array, held: Array) -> None:
 def contradiction(
     graph: FactorGraph, held: Array, possible: Callable[[Array], bool | None], where: str = "the clamped values of"
 ) -> GmlmError:
-    """Return E512 that names known cells of which none can be left out.
+    """Return E512 that names known cells of which none can be left out, if the others are possible.
 
     The cells are sought by halves, from the first to the last and from the last to the first. The
     smaller of the two sets is named. A set of k among n cells takes about 2 k log2(n / k) sums.
@@ -257,6 +257,8 @@ def contradiction(
 
     cells = np.flatnonzero(held[: graph.n_random])
     others = held & ~_with(np.zeros_like(held), cells)
+    if possible(others) is False:
+        return impossible(np.zeros_like(held))
     found = min((to_blame(others, False, order) for order in (cells, cells[::-1])), key=len)
     names = listed([graph.cell_name(int(c)) for c in np.sort(found)])
     message = f"no configuration agrees with {where} {names}: together they have probability zero"

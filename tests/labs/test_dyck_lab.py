@@ -264,6 +264,7 @@ def test_the_largest_weight_at_which_every_seed_does_well_is_taken(tmp_path, mon
 def planned(size):
     """Results in which everything is as the thesis has it, and equal for all seeds but for a little."""
     results = {"exact": dyck.exactly(dyck.Size(long=40)) | {"asked": 100, "uniform": 1.0}}
+    results |= {"approximate": dyck.approximate(size), "pruned": dyck.pruned(size)}
     told = ("short", "long", "pumped 10", "pumped 1000", "beta", "spread")
     results["balanced"] = {
         f"{v:g}, {seed}": {name: 1.0 - 0.4 * (v > 0) - 1e-4 * seed * v for name in told}
