@@ -385,9 +385,7 @@ def run_service(translator: Translator, limits: Limits, address: tuple[str, int]
         raise fail("E507", f"{host}, port {port} cannot be opened: {why}", help="choose another `--port`") from None
     app = service(translator, limits, LOOPBACK if host in LOOPBACK else ("*",))
     # The logging of uvicorn's own would close the handlers of other libraries.
-    config = uvicorn.Config(
-        app, log_config=None, log_level="warning", access_log=False, limit_concurrency=MOST_CONNECTIONS, server_header=False
-    )
+    config = uvicorn.Config(app, log_config=None, log_level="warning", limit_concurrency=MOST_CONNECTIONS, server_header=False)
     config.timeout_graceful_shutdown = int(limits.seconds) + 1
     with opened:
         ready(f"http://{f'[{host}]' if ':' in host else host}:{opened.getsockname()[1]}")
