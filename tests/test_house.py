@@ -49,3 +49,13 @@ def test_numeric_constants_are_seen():
     """Numbers written with operators, and tuples of them; not texts, flags, calls or what functions and classes hold."""
     text = "MOST = 1 << 4\n_A: float = -2.0**3\nSIZES = (1, (2, 3))\nB = True\nC = f(1)\nD = ()\nE = 'x'\nname = 1\nclass F:\n    G = 1\nH, I = 1, 2"
     assert [is_numeric_constant(node) for node in ast.parse(text).body] == [True] * 3 + [False] * 7
+
+
+def test_limits_that_are_written_twice_to_load_no_jax_are_equal():
+    from gmlmdsl.cli import limits as of_commands
+    from gmlmdsl.data import MOST_SEED
+    from gmlmdsl.report import limits as of_reports
+    from gmlmdsl.sample import limits as of_draws
+
+    assert of_commands.MOST_SEED == MOST_SEED
+    assert (of_reports.MAX_R_HAT, of_reports.MIN_ESS_PER_CHAIN) == (of_draws.MAX_R_HAT, of_draws.MIN_ESS_PER_CHAIN)

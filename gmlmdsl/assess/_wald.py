@@ -253,7 +253,7 @@ def verify_alike(a: FitRecord, b: FitRecord) -> None:
         if left != right:
             shown = f": {left!r} and {right!r}" if isinstance(left, str) else ""
             message = f"the fits have different {what}{shown}: their parameters do not mean the same"
-            raise fail("E545", message, help="fit one model to both data, under one mask and with the same `coords=`")
+            raise fail("E545", message, help="fit one model to both data, under one mask, with the same `coords=` and columns")
 
 
 def _layout(fit: FitRecord) -> list[tuple[str, tuple[int, ...], list[list[str]]]]:
