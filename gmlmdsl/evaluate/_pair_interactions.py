@@ -100,16 +100,27 @@ def interaction_slopes(graph: FactorGraph, plan: PairTables, params: Mapping[str
     step = max(1, PAIR_DERIVATIVES_AT_ONCE // columns)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         sizes, device = np.append(graph.sizes, 1), derive.graph_arrays(graph)
-        each = [derive.Table(device.groups[t.group], t, derive.table_codes(t, sizes[graph.factors[t.group].cells])) for t in plan.tables]
-
-        def entries(values: jax.Array) -> jax.Array:
-            return jax.numpy.concatenate([t.entries(unflatten(graph, values)) for t in each])
-
-        slopes = jax.jit(lambda v, moves: jax.vmap(lambda d: jax.jvp(entries, (v,), (d,))[1])(moves))
-        at, parts = derive.on_device(vector), []
+        each = tuple(
+            derive.Table(device.groups[t.group], t, derive.table_codes(t, sizes[graph.factors[t.group].cells])) for t in plan.tables
+        )
+        at, parts = jax.tree.map(derive.on_device, unflatten(graph, vector)), []
         for start in range(0, len(vector), step):
             moves = np.zeros((min(step, len(vector)), len(vector)))
             rows = np.arange(start, min(start + step, len(vector)))
             moves[rows - start, rows] = 1.0
-            parts.append((weights @ np.asarray(slopes(at, derive.on_device(moves))).T)[:, : len(rows)])
+            along = jax.tree.map(derive.on_device, unflatten(graph, moves))
+            parts.append((weights @ np.asarray(_entry_slopes(each, at, along)).T)[:, : len(rows)])
     return np.concatenate([*parts, np.zeros((len(directions), 0))], axis=1)
+
+
+@derive.bounded_jit
+def _entry_slopes(tables: tuple[derive.Table, ...], params: dict[str, jax.Array], moves: dict[str, jax.Array]) -> jax.Array:
+    """Return the derivatives of all entries of the tables along each move of the parameters.
+
+    Shape (moves, entries); the arrays of `moves` have a first axis of moves.
+    """
+
+    def entries(values: dict[str, jax.Array]) -> jax.Array:
+        return jax.numpy.concatenate([t.entries(values) for t in tables])
+
+    return jax.vmap(lambda d: jax.jvp(entries, (params,), (d,))[1])(moves)

@@ -342,10 +342,10 @@ def flatten(graph: FactorGraph, params: Mapping[str, AnyArray]) -> jax.Array:
 
 
 def unflatten(graph: FactorGraph, vector: A) -> dict[str, A]:
-    """Return the arrays of a flat vector."""
+    """Return the arrays of a flat vector, or of an array of such vectors along its last axis."""
     out, at = {}, 0
     for p in graph.parameters:
-        out[p.name] = vector[at : at + p.size].reshape(p.shape)
+        out[p.name] = vector[..., at : at + p.size].reshape((*vector.shape[:-1], *p.shape))
         at += p.size
     return out
 

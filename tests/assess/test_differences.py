@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from events import programs, traced_or_compiled
 from refusals import refused
 
 import gmlmdsl as gm
@@ -72,6 +73,16 @@ def test_statistics_are_wald_tests_of_the_tables(groups: Any) -> None:
     from scipy.stats import chi2
 
     np.testing.assert_allclose(found["p_value"], chi2.sf(found["statistic"], 2), rtol=1e-9)
+
+
+def test_a_second_pair_of_groups_compiles_nothing(groups: Any) -> None:
+    a, b = groups
+    a.differences(b)
+    model = gm.parse(POTTS).model()
+    others = [model.fit(rows(seed, False)) for seed in (5, 6)]
+    with traced_or_compiled() as events:
+        others[0].differences(others[1])
+    assert programs(events) == 0
 
 
 def test_corrections_are_holms_and_benjamini_and_hochbergs(groups: Any) -> None:
