@@ -9,6 +9,7 @@ import io
 import json
 import pickle
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,7 +26,7 @@ from gmlmdsl.translation import Bundle, load_translator
 
 # What Python reports of code that runs, of processes and of connections, whoever asks for it.
 RUNS = ("pickle.find_class", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.startfile", "os.fork", "subprocess.Popen", "socket.connect",
-        "urllib.Request", "ftplib.connect", "os.remove", "os.rename", "os.mkdir", "os.symlink", "shutil.", "marshal.load")  # fmt: skip
+        "urllib.Request", "ftplib.connect", "os.rename", "os.mkdir", "os.symlink", "marshal.load")  # fmt: skip
 VARIANTS = 20
 ROOTS = tuple(str(Path(p).resolve()) for p in (sys.prefix, sys.base_prefix, Path(gm.__file__).parent))
 
@@ -63,12 +64,18 @@ def listening() -> Iterator[list[tuple[str, str]]]:
 
 
 def foreign(events: list[tuple[str, str]], allowed: Path) -> list[tuple[str, str]]:
-    """Events but the reading of the bundle itself and of Python's and the package's own files."""
+    """Events but the reading of the bundle, of Python's and the package's own files, and within a temporary folder of its own."""
+    temporary = str(Path(tempfile.gettempdir()).resolve() / tempfile.gettempprefix())
+    made = [name for event, name in events if event == "os.mkdir" and name.startswith(temporary)]
 
-    def own(name: str) -> bool:
-        return name == str(allowed) or name.isdigit() or str(Path(name).resolve()).startswith(ROOTS) or name.startswith("/proc/")
+    def own(event: str, name: str) -> bool:
+        # A folder is removed by the names of its parts alone.
+        within = any(Path(name).resolve().is_relative_to(folder) or name == Path(folder).name for folder in made)
+        return within or (
+            event == "open" and (name in (str(allowed), __file__) or name.isdigit() or str(Path(name).resolve()).startswith(ROOTS))
+        )
 
-    return [e for e in events if not (e[0] == "open" and own(e[1]))]
+    return [e for e in events if not own(*e)]
 
 
 def with_program(meta: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
@@ -172,7 +179,7 @@ def directions(members: Members, k: int, folder: Path) -> Members:
 
 ATTACKS: dict[str, Attack] = {
     "another import": program('import "$FILE"\n' + PROGRAM),
-    "a network of Python": program(PROGRAM.replace("encoder_decoder(layers = 1, heads = 2, width = 16, ffn = 16)", 'python("os:system")')),
+    "a network of Python": program(PROGRAM.replace("encoder_decoder(layers = 1, heads = 2, width = 16, ffn = 16)", 'python("this:Zen")')),
     "deep brackets": program(PROGRAM + "graph G = chain($DEEP1)"),
     "huge ranges": program(PROGRAM.replace("range(6)", "range(6 * 10^$K)")),
     "wide networks": program(PROGRAM.replace("width = 16", "width = 16 * 4^$K").replace("layers = 1", "layers = 1 + $K")),
@@ -196,9 +203,8 @@ def members(tmp_path_factory: pytest.TempPathFactory) -> Members:
 def harm(path: Path, data: bytes) -> list[tuple[str, str]]:
     """What was opened or run while a bundle was loaded whole; only errors of the language are taken."""
     path.write_bytes(data)
-    with listening() as events:
-        with suppress(gm.GmlmError):
-            load_translator(path)
+    with listening() as events, suppress(gm.GmlmError):
+        load_translator(path)
     return foreign(events, path)
 
 
@@ -210,6 +216,7 @@ def test_a_hostile_bundle_reads_no_other_file_and_runs_no_code(attack: str, part
     harm(path, zipped(members))  # What is imported the first time is imported now.
     for k in range(3 if part == "some" else VARIANTS):
         assert harm(path, zipped(ATTACKS[attack](members, k, tmp_path))) == [], k
+    assert "this" not in sys.modules
     left = {p.name for p in tmp_path.iterdir() if not p.name.startswith("secret")}
     assert left - before == {"a.bundle"}
 
