@@ -265,6 +265,7 @@ class ConditionalModel(Model):
         prompt: Prompt | None = None,
         oracle: Oracle | None = None,
         store: str | os.PathLike[str] | None = None,
+        mesh_axis: str | None = None,
     ) -> Any:
         """Run chains of updates, or decode by refinement.
 
@@ -303,6 +304,9 @@ class ConditionalModel(Model):
                 have an axis of rows.
             oracle: for guided samplers, a `gm.Oracle` that draws in the network's place.
             store: a file for the draws of chains of one row, as in `JointModel.sample`.
+            mesh_axis: an axis of the ambient mesh of devices, over which chains are spread, or the
+                batches of rows that are decoded. Decodes are those of one device, to the bit.
+                Chains are equal unless rounding decides a draw.
 
         Returns:
             An InferenceData or a DataTree, as the installed ArviZ requires. `posterior` has the
@@ -323,7 +327,7 @@ class ConditionalModel(Model):
             refuse_given(self._form)
             stated = {"given": given is not None, "missing": missing is not None, "lengths": lengths is not None, "thin": thin != 1}
             stated |= {"clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
-            stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws, "store": store is not None}
+            stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws, "store": store is not None, "mesh_axis": mesh_axis is not None}
             return self._draw_strings(
                 self.lowered, checked, checked.call, params, GuidedOptions(name, prompt, draws, chains), seed, oracle, stated
             )
@@ -335,10 +339,11 @@ class ConditionalModel(Model):
         defaults = (1, 0, 1) if checked.call is not None else (1000, 0 if fresh else 500, 4)
         counts = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))
         kept, before, runs = counts
-        options = SampleOptions(name, kept, before, runs, thin, seed, clamp, init, observe, keep_draws, progress, store=store)
+        options = SampleOptions(name, kept, before, runs, thin, seed, clamp, init, observe, keep_draws, progress, mesh_axis, store=store)
         more = Decoding(given, missing, lengths, prompt=prompt)
         return decoding.draw_rows(self.lowered, checked, self._known(params, checked), options, more, self._provenance())
 
+    @derive.under_automatic_mesh
     def decode(
         self,
         params: Params,
@@ -353,6 +358,7 @@ class ConditionalModel(Model):
         rows: ArrayLike | None = None,
         trace: bool = False,
         prompt: Prompt | None = None,
+        mesh_axis: str | None = None,
     ) -> Decodes:
         """Decode each row once and return plain arrays.
 
@@ -370,6 +376,8 @@ class ConditionalModel(Model):
             rows: the numbers r, if these rows are a part of a larger set. If None, 0, 1, 2, ..
             trace: whether the tokens after each pass of a refinement are kept.
             prompt: for `autoregressive`, the beginning of each row, as in `sample`.
+            mesh_axis: an axis of the ambient mesh of devices, over which batches of rows are
+                spread. The results are those of one device, to the bit.
 
         Returns:
             A `Decodes` object with these arrays:
@@ -384,8 +392,9 @@ class ConditionalModel(Model):
         Raises:
             GmlmError: E507 for a sampler of updates; for options or data that do not fit.
         """
-        return self.decoder(params, sampler).decode(seed, clamp, init, Decoding(given, missing, lengths, rows, prompt), trace)
+        return self.decoder(params, sampler).decode(seed, clamp, init, Decoding(given, missing, lengths, rows, prompt), trace, mesh_axis)
 
+    @derive.under_automatic_mesh
     def decoder(
         self, params: Params, sampler: str | None = None, form: Callable[[AbstractNetwork], AbstractNetwork] | None = None
     ) -> RowDecoder:
