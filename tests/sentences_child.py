@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from translation_cases import PROGRAM, toy_pairs, toy_vocabulary  # noqa: E402
 
 import gmlmdsl as gm  # noqa: E402
 from gmlmdsl.decode import _candidates  # noqa: E402
+from gmlmdsl.train import _training  # noqa: E402
 from gmlmdsl.translation import Recipe, Translator, distill, evaluate  # noqa: E402
 from gmlmdsl.translation._train_pairs import train_pairs  # noqa: E402
 
@@ -106,13 +108,48 @@ def trained(mesh: jax.sharding.Mesh, program: Any) -> dict[str, float]:
     return out
 
 
+NETWORK = """
+network net = transformer(layers = 1, heads = 2, width = 16, dropout = 0.1)
+model text { var x[t in range(6)] : range(5)  conditional x ~ net() }
+mask some = bernoulli(x, rate = 0.4)
+"""
+
+
+def shared_out(mesh: jax.sharding.Mesh) -> dict[str, float]:
+    """What a device holds more than its share of weights and the optimiser's state; the largest difference of weights and losses."""
+    x = (np.random.default_rng(0).integers(0, 5, (60, 1)) + np.arange(6)) % 5
+    model, t, shares = gm.parse(NETWORK).model(), gm.Training(batch_size=8, steps=12, ema=0.9), []
+    alone = model.fit(x, "some", seed=1, method=t, progress=False)
+    kind: Any = _training._Run
+    update = kind.update
+
+    def recorded(self: Any, *more: Any) -> Any:
+        state, values = update(self, *more)
+        leaves = jax.tree.leaves(state)
+        shares.append(sum(a.addressable_shards[0].data.nbytes for a in leaves) / sum(a.nbytes for a in leaves))
+        return state, values
+
+    kind.update = recorded
+    with jax.set_mesh(mesh), tempfile.TemporaryDirectory() as folder:
+        spread = model.fit(x, "some", seed=1, method=replace(t, checkpoint=f"{folder}/run", save_every=6), progress=False, **AXIS, weight_axis="data")
+        again = model.fit(x, "some", seed=1, method=replace(t, checkpoint=f"{folder}/run", save_every=6), progress=False, **AXIS, weight_axis="data")
+    assert len(shares) == 12  # the second run has restored the end of the first
+    weights = [[np.asarray(a) for a in jax.tree.leaves(eqx.filter(f.params, eqx.is_array))] for f in (alone, spread, again)]
+    return {
+        "shares": max(0.0, max(shares) - 1 / len(mesh.devices) - 0.05),
+        "trained in shares": max(float(np.abs(a - b).max()) for a, b in zip(*weights[:2], strict=True)),
+        "losses trained in shares": float(np.abs(np.subtract(alone.loss_trace, spread.loss_trace)).max()),
+        "restored": max(float(np.abs(a - b).max()) for a, b in zip(*weights[1:], strict=True)),
+    }
+
+
 def main() -> None:
     """Every number is a difference between one device and the mesh."""
     warnings.simplefilter("ignore")
     _candidates.BATCH_SIZES = (4,)  # 18 lines are five batches, the last one filled up
     mesh, program = jax.make_mesh((jax.device_count(),), ("data",)), gm.parse(PROGRAM + MORE)
     student, teacher = student_and_teacher(program)
-    print(json.dumps(translations(mesh, student, teacher) | draws(mesh, student) | trained(mesh, program)))
+    print(json.dumps(translations(mesh, student, teacher) | draws(mesh, student) | trained(mesh, program) | shared_out(mesh)))
 
 
 if __name__ == "__main__":

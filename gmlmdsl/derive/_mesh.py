@@ -84,6 +84,15 @@ class Spread:
         axes[place] = self.axis
         return jax.device_put(a, NamedSharding(self.mesh, PartitionSpec(*axes)))
 
+    def layout(self, shape: tuple[int, ...]) -> NamedSharding:
+        """Return how arrays of a shape are shared out: along the longest axis that the devices share equally.
+
+        If there is no such axis, each device holds the whole array.
+        """
+        fitting = [n if n % self.devices == 0 else 0 for n in shape]
+        place = int(np.argmax(fitting)) if any(fitting) else None
+        return NamedSharding(self.mesh, PartitionSpec(*(self.axis if k == place else None for k in range(len(shape)))))
+
     def put_keys(self, keys: PRNGKeyArray) -> PRNGKeyArray:
         """Return random keys, one for each chain, on the devices."""
         words = self.put(np.asarray(jax.random.key_data(keys)), 0)

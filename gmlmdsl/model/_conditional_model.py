@@ -199,6 +199,7 @@ class ConditionalModel(Model):
         progress: bool | None = None,
         method: Training | None = None,
         mesh_axis: str | None = None,
+        weight_axis: str | None = None,
     ) -> Any:
         """Train the network by minibatches on the loss of the mask, in nats per hidden cell.
 
@@ -228,6 +229,10 @@ class ConditionalModel(Model):
             mesh_axis: an axis of the ambient mesh of devices, over which the rows of each batch are
                 spread: `with jax.set_mesh(jax.make_mesh((4,), ("data",))):` and `mesh_axis="data"`.
                 Losses then differ from those on one device by rounding.
+            weight_axis: an axis of the mesh over which weights, their averages and the state of the
+                optimiser are spread, for networks that do not fit on one device; it may be that of
+                `mesh_axis`. Each array is spread along its longest axis that the devices share
+                equally.
 
         Returns:
             A `NetworkFit` with the network, traces of the loss, and the contents that `save`
@@ -239,7 +244,7 @@ class ConditionalModel(Model):
         seed = verified_seed(seed)
         training = training_of(method, batch_size, max_steps)
         checked = self._checked(mask)
-        options = network_fit.NetworkOptions(checked, seed, n_masks, weights, missing, init, optimizer, progress, training, mesh_axis)
+        options = network_fit.NetworkOptions(checked, seed, n_masks, weights, missing, init, optimizer, progress, training, mesh_axis, weight_axis)
         meta = self._provenance() | {"seed": seed, "mask": checked.name}
         return network_fit.fit(self.lowered, x, given, options, meta, lambda: self)
 
