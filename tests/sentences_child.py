@@ -131,8 +131,12 @@ def shared_out(mesh: jax.sharding.Mesh) -> dict[str, float]:
 
     kind.update = recorded
     with jax.set_mesh(mesh), tempfile.TemporaryDirectory() as folder:
-        spread = model.fit(x, "some", seed=1, method=replace(t, checkpoint=f"{folder}/run", save_every=6), progress=False, **AXIS, weight_axis="data")
-        again = model.fit(x, "some", seed=1, method=replace(t, checkpoint=f"{folder}/run", save_every=6), progress=False, **AXIS, weight_axis="data")
+        spread = model.fit(
+            x, "some", seed=1, method=replace(t, checkpoint=f"{folder}/run", save_every=6), progress=False, **AXIS, weight_axis="data"
+        )
+        again = model.fit(
+            x, "some", seed=1, method=replace(t, checkpoint=f"{folder}/run", save_every=6), progress=False, **AXIS, weight_axis="data"
+        )
     assert len(shares) == 12  # the second run has restored the end of the first
     weights = [[np.asarray(a) for a in jax.tree.leaves(eqx.filter(f.params, eqx.is_array))] for f in (alone, spread, again)]
     return {

@@ -244,7 +244,9 @@ class ConditionalModel(Model):
         seed = verified_seed(seed)
         training = training_of(method, batch_size, max_steps)
         checked = self._checked(mask)
-        options = network_fit.NetworkOptions(checked, seed, n_masks, weights, missing, init, optimizer, progress, training, mesh_axis, weight_axis)
+        options = network_fit.NetworkOptions(
+            checked, seed, n_masks, weights, missing, init, optimizer, progress, training, mesh_axis, weight_axis
+        )
         meta = self._provenance() | {"seed": seed, "mask": checked.name}
         return network_fit.fit(self.lowered, x, given, options, meta, lambda: self)
 

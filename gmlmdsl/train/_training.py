@@ -346,7 +346,8 @@ class _Run:
         key = jax.random.fold_in(jax.random.fold_in(random_key(self.seed), STEPS), step)
         data = (*(batch[:4] if self.spread is None else spread_rows(self.spread, batch)), self.per_batch)
         loss, share = _sized(self.loss, batch.width), self.share(step)
-        return _update(loss, self.optimizer, self.fixed, state, data, key, self.t.precision, share, self.penalty, len(batch.weights), self.layout)
+        how = self.t.precision, share, self.penalty, len(batch.weights), self.layout
+        return _update(loss, self.optimizer, self.fixed, state, data, key, *how)
 
     def share(self, step: int) -> Array | None:
         """Return the share of the weights after `step` in their running average.
