@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from translation_cases import PROGRAM, toy_pairs, toy_vocabulary, write_texts
+from translation_cases import PROGRAM, toy_pairs, toy_vocabulary, write_bundles, write_texts
 from typer.testing import CliRunner
 
 from gmlmdsl.cli._translation_commands import app
