@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import socket
@@ -20,17 +21,18 @@ from jax.sharding import AxisType
 
 import gmlmdsl as gm
 from gmlmdsl.data import hash_of_computation
-from gmlmdsl.derive import Spread, _packed_sweep, build_kernel, over_cells
+from gmlmdsl.decode import _decoding
+from gmlmdsl.derive import Spread, _mesh, _packed_sweep, build_kernel, over_cells
 
-CHILD = Path(__file__).with_name("mesh_child.py")
+CHILD, SENTENCES = (Path(__file__).with_name(name) for name in ("mesh_child.py", "sentences_child.py"))
 MODEL = "model m { var x[i in range(3)] : bit  param J  factor J * x[i] * x[i + 1] for i in range(2) }\nmask one = subsets(x, size = 1)\n"
 MODEL += "sampler s { update x[i] for i in range(3) }"
 ROWS = [[0, 1, 0], [1, 1, 1], [0, 0, 1]]
 
 
-def started(*words: int) -> subprocess.Popen[str]:
+def started(*words: int, child: Path = CHILD) -> subprocess.Popen[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))} | {"JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, str(CHILD), *map(str, words)]
+    command = [sys.executable, str(child), *map(str, words)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
@@ -40,18 +42,15 @@ def answer(child: subprocess.Popen[str]) -> dict[str, float]:
     return json.loads(out.splitlines()[-1])
 
 
-def agree(found: dict[str, float], processes: int = 1) -> None:
+def agree(found: dict[str, float], count: int = 1) -> None:
     """Estimates to 1e-9 of the largest (a search that ends elsewhere by rounding), draws to the bit, trainings to 1e-5."""
     samplers = ("sweep", "pairs", "hot", "exact")
-    lattices = (
-        set()
-        if processes > 1
-        else {f"draws {m} {s} {n}" for m in ("equal", "signs", "glass", "potts") for s in ("sweep", "hot") for n in (1, 2)}
-    )
+    names, swept = (("equal", "signs", "glass", "potts"), ("sweep", "hot")) if count == 1 else (("equal", "potts"), ("sweep",))
+    lattices = {f"draws {m} {s} {n}" for m in names for s in swept for n in (1, 2)}
     assert {k for k in found if k.startswith("draws")} == {f"draws {s}" for s in samplers} | lattices
-    assert len(found) == (38 if processes > 1 else 53)
+    assert len(found) == (41 if count > 1 else 53)
     for name, off in found.items():
-        most = 0 if name.startswith(("draws", "cells")) else 1e-5 if name.endswith("training") else 1e-9
+        most = 0 if name.startswith("draws") else 1e-5 if name.endswith("training") else 1e-9
         assert off <= most, (name, off)
 
 
@@ -61,14 +60,28 @@ def test_virtual_devices_give_the_numbers_of_one(devices: int):
     agree(answer(started(devices)))
 
 
-@pytest.mark.slow
-def test_two_processes_give_the_numbers_of_one():
+def processes(count: int, child: Path) -> list[subprocess.Popen[str]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    children = [started(1, rank, 2, port) for rank in range(2)]
+    return [started(1, rank, count, port, child=child) for rank in range(count)]
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_numbers_of_one():
+    for child in processes(2, CHILD):
+        agree(answer(child), count=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("devices", "count"), [(2, 1), (4, 1), (1, 2), (1, 4)])
+def test_a_translator_over_devices_and_processes_is_that_of_one(devices: int, count: int):
+    """Translations, scores, distilled texts and draws to the bit, a training to 1e-5."""
+    children = [started(devices, child=SENTENCES)] if count == 1 else processes(count, SENTENCES)
     for child in children:
-        agree(answer(child), processes=2)
+        found = answer(child)
+        assert len(found) == 17
+        assert {name: off for name, off in found.items() if off > (1e-5 if "trained" in name else 0)} == {}
 
 
 @pytest.mark.usefixtures("standard_promotion")
@@ -82,6 +95,73 @@ def test_an_axis_needs_a_mesh():
             call()
     with jax.set_mesh(jax.make_mesh((1,), ("data",))), pytest.raises(gm.GmlmError, match=r"(?s)no axis `rows`"):
         model.fit(ROWS, mesh_axis="rows")
+
+
+SEARCH = (
+    MODEL
+    + """
+network net = transformer(layers = 1, heads = 2, width = 8, causal = true)
+network two = transformer(layers = 1, heads = 2, width = 8)
+model text { var y[i in range(4)] : range(3)  conditional y ~ net() }
+model more { var y[i in range(4)] : range(3)  conditional y ~ two() }
+sampler drawn for text = autoregressive(decode = sample)
+sampler cells for more { update y[i] for i in range(4) }
+"""
+)
+
+
+def test_decodes_and_chains_of_a_network_need_a_mesh_too():
+    program = gm.parse(SEARCH)
+    for name, sampler in (("text", "drawn"), ("more", "cells")):
+        model = program.model(name)
+        params, options = model.init_params(0), {"draws": 4, "chains": 3, "seed": 2, "progress": False}
+        with pytest.raises(gm.GmlmError, match=r"(?s)no mesh is set.*jax\.set_mesh"):
+            model.sample(params, sampler, mesh_axis="data", **options)
+        alone = model.sample(params, sampler, **options)["posterior"]["y"].values
+        with jax.set_mesh(jax.make_mesh((1,), ("data",))):
+            spread = model.sample(params, sampler, mesh_axis="data", **options)["posterior"]["y"].values
+        assert (alone == spread).all() and len(np.unique(alone)) == 3
+    with pytest.raises(gm.GmlmError, match="no mesh is set"):
+        program.model("text").decode(program.model("text").init_params(0), mesh_axis="data")
+
+
+def test_parts_are_dealt_out_to_the_places_of_an_axis(monkeypatch: pytest.MonkeyPatch):
+    """Process 0 has two of three places, and computes parts 0, 1, 3, 4, ..; the other sends it the rest."""
+    mine, other = jax.devices()[0], SimpleNamespace(process_index=1)
+    devices = np.array([[mine, other], [mine, mine], [other, other]])
+    mesh: Any = SimpleNamespace(shape={"data": 3}, axis_names=("data", "copies"), devices=devices)
+    spread, begun, open_ = Spread(mesh, "data"), [], [0, 0]
+    assert spread.several and spread.places == [mine, mine, other]
+
+    def part(k: int, device: Any) -> Any:
+        assert device is mine and jax.sharding.get_mesh().devices.ravel().tolist() == [mine]
+        begun.append(k)
+        open_[0] += 1
+        open_[1] = max(open_)
+        yield
+        yield
+        open_[0] -= 1
+        return {"a b": np.full(2, k), "c": np.float32(k)}
+
+    def of_all_processes(content: bytes) -> list[bytes]:
+        theirs = io.BytesIO()
+        np.savez(theirs, **{"2 a b": np.full(2, 2), "5 a b": np.full(2, 5)})
+        return [content, theirs.getvalue()]
+
+    monkeypatch.setattr(_mesh, "of_every", of_all_processes)
+    found = list(_mesh.in_parts(spread, 7, part))
+    assert begun == [0, 1, 3, 4, 6] and open_ == [0, 2]
+    assert [part["a b"].tolist() for part in found] == [[k, k] for k in range(7)]
+    assert found[3]["c"].dtype == np.float32 and found[3]["c"] == 3
+    monkeypatch.setattr(_mesh, "of_every", None)  # a single part is computed by every process
+    assert [found["c"] for found in _mesh.in_parts(spread, 1, part)] == [0]
+
+
+@pytest.mark.parametrize(("rows", "per_row", "devices", "wanted"), [(1, 4, 8, 2), (4, 3, 6, 4), (4, 3, 8, 8), (64, 1, 3, 66)])
+def test_rows_are_filled_up_until_devices_share_their_chains_equally(rows: int, per_row: int, devices: int, wanted: int):
+    mesh: Any = SimpleNamespace(shape={"data": devices})
+    found = _decoding._shared_out(np.arange(rows), per_row, Spread(mesh, "data"))
+    assert found.tolist() == [*range(rows), *[rows - 1] * (wanted - rows)]
 
 
 @pytest.mark.usefixtures("standard_promotion")
@@ -148,18 +228,10 @@ def test_colours_of_several_turns_are_drawn_at_once(signs: bool, monkeypatch: py
     assert (alone["posterior"]["x"].values == spread["posterior"]["x"].values).all()
 
 
-@pytest.mark.parametrize(
-    ("processes", "message"),
-    [
-        ((0, 0, 0), "3 devices do not share the 2 cells of a colour equally"),
-        ((0, 0, 1), "devices of one process, and these belong to several"),
-    ],
-)
-def test_devices_of_one_process_share_a_colour_equally(processes: tuple[int, ...], message: str):
+def test_devices_share_a_colour_equally():
     kernel = build_kernel(gm.parse(MODEL).model().lowered, gm.parse(MODEL).model().sampler("s")[1]).kernel
-    devices = np.array([SimpleNamespace(process_index=number) for number in processes])
-    mesh: Any = SimpleNamespace(shape={"data": 3}, devices=devices)
-    with pytest.raises(gm.GmlmError, match=message):
+    mesh: Any = SimpleNamespace(shape={"data": 3})
+    with pytest.raises(gm.GmlmError, match="3 devices do not share the 2 cells of a colour equally"):
         over_cells(kernel, Spread(mesh, "data"))
 
 

@@ -50,10 +50,8 @@ def test_compiled_programs_exchange_what_the_model_says(devices: int):
     programs = {name: [o for p in work.values() for o in p] for name, work in found["programs"].items()}
     assert programs["rows"] == [["all-reduce", scaling.rows_bytes(6, 3)]]
     assert programs["chains"] == []
-    # beside the colour's codes, a sweep counts cells
-    lattice = programs["lattice"]
-    assert of_kind("all-gather", lattice) == [scaling.colour_bytes(found["cells"], 2, 32)]
-    assert sum(size for kind, size in lattice if kind != "all-gather") <= 8
+    # another exchange, which need not wait for this one, might meet it in another process
+    assert programs["lattice"] == [["all-gather", scaling.colour_bytes(found["cells"], 2, 32)]]
     update = programs["training"]
     gradient = scaling.training_bytes(found["weights"])
     assert gradient <= sum(of_kind("all-reduce", update)) <= gradient + few

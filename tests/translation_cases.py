@@ -5,7 +5,11 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
+
 import gmlmdsl as gm
+from gmlmdsl.train._network_fit import NetworkFit
+from gmlmdsl.translation._bundle import write_translator
 
 WORDS = {"one": "eins", "two": "zwei", "red": "rot", "dog": "hund", "cat": "katze", "runs": "rennt"}
 PROGRAM = """\
@@ -42,6 +46,17 @@ def toy_vocabulary() -> gm.Vocabulary:
     """Of 30 pieces, whole words, letters and marks."""
     marked = ["one. two! red?", "dog. cat! runs?"]
     return gm.Vocabulary.train([*marked, *(text for pair in toy_pairs(200) for text in pair)], 30)
+
+
+def write_bundles(folder: Path) -> None:
+    """Bundles of both models, with random weights, as if they had been trained for no step."""
+    words, none = toy_vocabulary(), np.zeros(0)
+    program = gm.parse(PROGRAM, V=words.size)
+    for seed, name in enumerate(("translate", "teacher")):
+        model = program.model(name)
+        meta = program.provenance() | {"model": name, "seed": seed, "mask": "corrupt", "rows": 1, "seconds": 0.0, "cells": 1, "widths": [8]}
+        fit = NetworkFit(model.init_params(seed), none, none, np.zeros((0, 3)), "steps", meta, model.graph, lambda m=model: m)
+        write_translator(folder / f"{name}.bundle", fit, program, words, "en-de")
 
 
 def write_texts(folder: Path, name: str, pairs: list[tuple[str, str]]) -> tuple[Path, Path]:

@@ -227,7 +227,7 @@ def run_sample(request: SampleRequest) -> None:
     if decodes and not strings and request.report is not None:
         help_ = "leave `--report` out; `--out` saves tokens and scores"
         raise fail("E507", f"a report looks at chains, and sampler `{sampler}` decodes", help=help_)
-    spread = _spread_chains(model, sampler, strings, request)
+    spread = _spread_chains(sampler, strings, request)
     if request.store is not None and decodes:
         message = f"`--store` takes chains and independent draws, and sampler `{sampler}` decodes"
         raise fail("E507", message, help="save the draws at the end: `--out`")
@@ -264,7 +264,7 @@ def run_sample(request: SampleRequest) -> None:
         print(f"wrote {made.save(request.report)}")
 
 
-def _spread_chains(model: Model, sampler: str, strings: bool, request: SampleRequest) -> dict[str, Any]:
+def _spread_chains(sampler: str, strings: bool, request: SampleRequest) -> dict[str, Any]:
     """Return the arguments of `sample` that spread chains over processes.
 
     Raises:
@@ -274,10 +274,8 @@ def _spread_chains(model: Model, sampler: str, strings: bool, request: SampleReq
         return {}
     if request.store is not None:
         raise fail("E507", "`--store` is written by one process", help="leave `--processes` out, or take `--out`")
-    if strings or model.graph.network is not None:
-        what = "strings" if strings else "from a network"
-        message = f"`--processes` spreads chains of joint models; sampler `{sampler}` draws {what}"
-        raise fail("E507", message, help="leave it out")
+    if strings:
+        raise fail("E507", f"`--processes` spreads chains and decodes, and sampler `{sampler}` draws strings", help="leave it out")
     return {"mesh_axis": request.mesh_axis}
 
 

@@ -80,6 +80,9 @@ def distill(
     sampler: o.Sampler = None,
     seed: o.Seed = 0,
     allow_python: AllowPython = False,
+    processes: Processes = 1,
+    coordinator: Coordinator = None,
+    rank: Rank = None,
 ) -> None:
     """Let a teacher translate the training sources: a student learns from its translations more easily than from the true ones.
 
@@ -87,7 +90,8 @@ def distill(
     """
     from ._translation_show import run_distill
 
-    run_distill(bundle, text, out, sampler, seed, allow_python)
+    with several(processes, coordinator, rank) as here:
+        run_distill(bundle, text, here.written(out) or out, sampler, seed, allow_python, here.axis)
 
 
 @app.command(rich_help_panel=TRANSLATORS)
@@ -126,12 +130,22 @@ def translate(
     shortlist: o.Short = False,
     seed: o.Seed = 0,
     allow_python: AllowPython = False,
+    processes: Processes = 1,
+    coordinator: Coordinator = None,
+    rank: Rank = None,
 ) -> None:
-    """Translate lines, from the standard input to the standard output: line by line with `--batch-size 1`, else in batches."""
+    """Translate lines, from the standard input to the standard output: line by line with `--batch-size 1`, else in batches.
+
+    Several processes translate the lines of a file.
+    """
     options = locals()
     from ._translation_show import TranslateRequest, run_translate
 
-    run_translate(bundle, text, TranslateRequest(**same_named(TranslateRequest, options)), allow_python)
+    if text is None and (processes > 1 or coordinator is not None):
+        raise typer.BadParameter("several processes translate a file: name one", param_hint="--processes")
+    with several(processes, coordinator, rank) as here:
+        request = TranslateRequest(**same_named(TranslateRequest, options), mesh_axis=here.axis)
+        run_translate(bundle, text, request, allow_python)
 
 
 @app.command("export-translator", rich_help_panel=TRANSLATORS)
@@ -211,13 +225,17 @@ def evaluate(
     seed: o.Seed = 0,
     as_json: AsJson = False,
     allow_python: AllowPython = False,
+    processes: Processes = 1,
+    coordinator: Coordinator = None,
+    rank: Rank = None,
 ) -> None:
     """Score a translator on parallel text: BLEU with its signature, chrF++, TER, stutter, lengths, passes."""
     options = locals() | {"samplers": tuple(samplers or ()), "latency": timed}
     from ._translation_show import EvaluateRequest, run_evaluate
 
-    how = EvaluateRequest(**same_named(EvaluateRequest, options))
-    run_evaluate(bundle, tuple(text), how, reverse, languages, limit, allow_python)
+    with several(processes, coordinator, rank) as here:
+        how = EvaluateRequest(**same_named(EvaluateRequest, options), mesh_axis=here.axis)
+        run_evaluate(bundle, tuple(text), how, reverse, languages, limit, allow_python)
 
 
 @app.command(rich_help_panel=TRANSLATORS)

@@ -86,6 +86,7 @@ class TranslateRequest:
     rerank: Path | None = None
     precision: str = "float32"
     shortlist: bool = False
+    mesh_axis: str | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ class EvaluateRequest:
     as_json: bool
     precision: str = "float32"
     shortlist: bool = False
+    mesh_axis: str | None = None
 
 
 def direction_of(languages: str, reverse: bool) -> str:
@@ -150,7 +152,9 @@ def _verify_validation(recipe: Recipe, texts: Texts) -> None:
             raise fail("E704", message, help="say `--validation SOURCE --validation TARGET`, or `--validation PAIRS.tsv`")
 
 
-def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: int, allow_python: bool) -> None:
+def run_distill(
+    bundle: Path, text: Path, out: Path, sampler: str | None, seed: int, allow_python: bool, mesh_axis: str | None = None
+) -> None:
     """Write the teacher's translations of a text.
 
     Args:
@@ -161,6 +165,7 @@ def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: 
         seed: the seed of all random numbers.
         allow_python: whether a network `python("package.module:Class")` may import and run that
             class.
+        mesh_axis: the axis of the ambient mesh over which sentences are spread, or None.
     """
     from ..translation import distill, file_hash, lines_cut, load_translator, read_lines
 
@@ -169,7 +174,7 @@ def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: 
     sources = read_lines(text)
     started = time.perf_counter()
     with _moving() as moved:
-        found = distill(teacher, sources, out, identity=file_hash(bundle), seed=seed, tell=moved)
+        found = distill(teacher, sources, out, identity=file_hash(bundle), seed=seed, tell=moved, mesh_axis=mesh_axis)
     made = f"{found.lines:,} lines, {found.decoded:,} decoded now, {found.empty:,} empty"
     print(f"{made}, {found.unended:,} without an end mark, {found.looping:,} that loop")
     if warning := found.warning():
@@ -219,13 +224,14 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
             class.
     """
     from ..translation import TranslationOptions, lines_cut, lines_in, load_translator, read_lines
+    from ..translation.limits import LINES_AT_ONCE
 
     translator = load_translator(
         bundle, sampler=how.sampler, allow_python=allow_python, rerank=how.rerank, precision=how.precision, shortlist=how.shortlist
     )
     drafts = None if how.draft is None else read_lines(how.draft)
-    size = how.batch_size or (1 if text is None and stdin_bytes().isatty() else 64)
-    options = TranslationOptions(None, how.n_best, how.drop_repeats, how.seed, how.cut, how.trace)
+    size = how.batch_size or (1 if text is None and stdin_bytes().isatty() else LINES_AT_ONCE if how.mesh_axis else 64)
+    options = TranslationOptions(None, how.n_best, how.drop_repeats, how.seed, how.cut, how.trace, how.mesh_axis)
     known = None if text is None else read_lines(text)
     lines = lines_in(stdin_bytes(), "the standard input") if known is None else known
     found = translator.stream(lines, options, batch_size=size, prefix=how.prefix, drafts=drafts)
@@ -305,6 +311,7 @@ def run_evaluate(
     direction = direction_of(languages, reverse) or translator.direction
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
     options = {"seed": how.seed, "target_language": direction.rpartition("-")[2] or None, "learnt": how.learnt}
+    options |= {"mesh_axis": how.mesh_axis}
     found: dict[str, dict[str, Any]] = {}
 
     def shown(words: object) -> None:

@@ -37,12 +37,14 @@ from .limits import BATCH_COST, BATCH_SIZES, MOST_ENTRIES
 if TYPE_CHECKING:
     from jaxtyping import PyTree
 
-    from ..derive import Networks
+    from ..derive import Networks, Spread, Task
     from ..networks import AbstractNetwork
 
 Array = np.ndarray
 # the encodings of rows and their scores of lengths, from given arrays with their lengths
 LengthScores = Callable[..., tuple[Any, jax.Array]]
+# the compiled function of the scores on a device
+ScoresOn = Callable[["jax.Device | None"], LengthScores]
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def candidates_of(lowered: Lowered, body: ir.FormCall | tuple[ir.Kernel, ...]) -
 
 def work_of(
     lowered: Lowered, params: Networks, options: SampleOptions, more: Decoding, candidates: Candidates, refines: bool,
-    scores: LengthScores | None = None,
+    scores: ScoresOn | None = None, spread: Spread | None = None,
 ) -> Work:  # fmt: skip
     """Return the rows to draw.
 
@@ -143,7 +145,8 @@ def work_of(
         more: the further arguments of a conditional model.
         candidates: the number of candidates of a row.
         refines: whether lengths may be predicted by the network.
-        scores: the compiled `length_scores` of the network, if there is one.
+        scores: the compiled `length_scores` of the network by device, if there is one.
+        spread: the axis of a mesh over which batches of rows are spread, or None.
     """
     graph = lowered.graph
     if isinstance(more.given, CodeRows):
@@ -172,7 +175,7 @@ def work_of(
     if not count:
         raise fail("E505", f"there are no rows to draw for: given data, `init` or `clamp` have rows of shape {shape}")
     last = present_lengths(np.where(held[: graph.n_random], 0, -1).T)
-    lengths, encoded = _lengths(lowered, params, given, codes, more.lengths, shape, candidates, refines, last, scores)
+    lengths, encoded = _lengths(lowered, params, given, codes, more.lengths, shape, candidates, refines, last, scores, spread)
     return Work(given, lengths, codes, held, values, shape, _numbers(more.numbers, count), encoded)
 
 
@@ -227,7 +230,7 @@ def _prompted(graph: FactorGraph, prompt: Prompt, clamp: Clamp | None, shape: tu
 
 def _lengths(
     lowered: Lowered, params: Networks, given: tuple[Array, ...], codes: Array | None, stated: ArrayLike | None, shape: tuple[int, ...],
-    candidates: Candidates, refines: bool, last: Array, scores: LengthScores | None,
+    candidates: Candidates, refines: bool, last: Array, scores: ScoresOn | None, spread: Spread | None,
 ) -> tuple[Array, Encoded | None]:  # fmt: skip
     """Return candidate lengths of each row, the likeliest first.
 
@@ -246,7 +249,7 @@ def _lengths(
     elif codes is not None:
         known = np.maximum(present_lengths(codes[: graph.n_random].T), 1)
     elif refines and network.length_head is not None:
-        return _predicted(next(iter(params)), network, given, candidates.lengths, last, scores)
+        return _predicted(next(iter(params)), network, given, candidates.lengths, last, scores, spread)
     elif candidates.lengths > 1:
         message = f"{candidates.lengths} candidate lengths, and the network predicts none"
         raise fail("E507", message, help="pass `lengths=` with `lengths = 1`, or give the network a `length` head")
@@ -260,17 +263,26 @@ def _lengths(
 
 
 def _predicted(
-    label: str, network: AbstractNetwork, given: tuple[Array, ...], count: int, last: Array, scores: LengthScores | None = None
-) -> tuple[Array, Encoded | None]:
+    label: str, network: AbstractNetwork, given: tuple[Array, ...], count: int, last: Array, scores: ScoresOn | None = None,
+    spread: Spread | None = None,
+) -> tuple[Array, Encoded | None]:  # fmt: skip
     """Return the `count` lengths with the best scores for each row, best first.
 
     If there are fewer lengths, the best one is repeated.
     """
-    tops, batches = [], batches_of(longest(given))
-    scores = scores or derive.bound_jit(length_scores, network)
-    for chosen, wide, _ in batches:
-        encoded, s = scores(*trimmed(given, chosen, wide))
-        s = np.asarray(s)[: len(chosen)]
+    tops, batches, encoded = [], batches_of(longest(given)), None
+    own = None if scores is not None else derive.bound_jit(length_scores, network)
+
+    def part(k: int, device: jax.Device | None) -> Task:
+        nonlocal encoded
+        run = own or scores(device)  # pyright: ignore[reportOptionalCall]
+        states, found = run(*trimmed(given, *batches[k][:2]))
+        yield
+        encoded = states if len(batches) == 1 else None
+        return {"scores": np.asarray(found)}
+
+    for (chosen, _, _), found in zip(batches, derive.in_parts(spread, len(batches), part), strict=True):
+        s = found["scores"][: len(chosen)]
         if (bad := ~np.isfinite(s.max(axis=1))).any():
             where = f"at the scores of lengths of row {chosen[int(np.argmax(bad))]}"
             raise derive.undefined_outputs(f"network `{label}`", where)
@@ -395,7 +407,11 @@ def trimmed(given: tuple[Array, ...], chosen: Array, wide: int) -> tuple[tuple[A
 
     A program is compiled once for that number.
     """
-    rows = filled_up(chosen)
+    return cut(given, filled_up(chosen), wide)
+
+
+def cut(given: tuple[Array, ...], rows: Array, wide: int) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Return given arrays of some rows, cut to a width, and their lengths."""
     batch = [g[rows] if g.dtype.kind == "f" else g[rows, : min(wide, g.shape[1])] for g in given]
     lengths = tuple(present_lengths(g) for g in batch)
     return tuple(g if g.dtype.kind == "f" else np.maximum(g, 0) for g in batch), lengths

@@ -40,16 +40,16 @@ class DecodedPart:
         rows: the numbers of the rows.
         width: the number of cells.
         found: arrays by the names of `Decodes`, with the axes (draws, rows, chains, candidates, ..)
-            and with rows that fill the batch up.
+            and with rows that fill the batch up. Those that are not recorded are absent.
     """
 
     rows: Array
     width: int
-    found: dict[str, Array | None]
+    found: dict[str, Array]
 
     def padded(self, name: str, cells: int) -> Array | None:
         """Return an array with the axes of `Decodes`, and cells up to `cells`."""
-        a = self.found[name]
+        a = self.found.get(name)
         if a is None:
             return None
         a = np.moveaxis(a[:, : len(self.rows)], 2, 0)

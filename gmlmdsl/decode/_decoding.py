@@ -30,6 +30,7 @@ from ._candidates import (
     batches_of,
     best_lengths,
     candidates_of,
+    cut,
     filled_up,
     length_scores,
     longest,
@@ -42,7 +43,7 @@ from .limits import DRAWS_PER_CALL, MOST_ENTRIES
 if TYPE_CHECKING:
     from jaxtyping import PRNGKeyArray, PyTree
 
-    from ..derive import AbstractKernel, Networks
+    from ..derive import AbstractKernel, Networks, Spread, Task
     from ..sample import Observables
 
 Array = np.ndarray
@@ -71,7 +72,7 @@ def draw_rows(
             raise fail("E507", f"`store=` takes chains, and sampler `{sampler.name}` decodes", help="call `decode` some rows at a time")
         kept = _kept(options.observe, planned.kernel)
         decoder = row_decoder(lowered, sampler, params)
-        found, work = decoder.draws(replace(options, observe=None), more, "trace" in kept)
+        found, work = decoder.draws(replace(options, observe=None), more, "trace" in kept, spread_of(options.mesh_axis))
         provenance |= {} if options.init is not None else {"starts": "the sampler's own"}
         return labelled_decodes(lowered.graph, found, work, options, provenance, kept, _filling(lowered.graph, planned.kernel))
     refuse_prompt(sampler, more)
@@ -100,8 +101,9 @@ class RowDecoder:
         kernel: the kernel of the sampler.
         candidates: the numbers of lengths and of starts of a row.
         params: parameters.
-        programs: the compiled functions of rows, by the options of the kernel.
+        programs: the compiled functions of rows, by the device and the options of the kernel.
         keys: the key of the last seed, by the seed and the kind of generator.
+        copies: the parameters by the device on which a copy of them is.
     """
 
     lowered: Lowered
@@ -111,9 +113,16 @@ class RowDecoder:
     params: Networks
     programs: dict[Hashable, Callable[..., Any]] = field(default_factory=dict)
     keys: dict[Hashable, PRNGKeyArray] = field(default_factory=dict)
+    copies: dict[jax.Device, Networks] = field(default_factory=dict)
 
     def decode(
-        self, seed: int = 0, clamp: Clamp | None = None, init: Rows | None = None, more: Decoding = PLAIN, trace: bool = False
+        self,
+        seed: int = 0,
+        clamp: Clamp | None = None,
+        init: Rows | None = None,
+        more: Decoding = PLAIN,
+        trace: bool = False,
+        mesh_axis: str | None = None,
     ) -> Decodes:
         """Return one decode of each row as plain arrays, for `ConditionalModel.decode`.
 
@@ -123,15 +132,20 @@ class RowDecoder:
             init: a draft for each row, or None.
             more: the further arguments of a conditional model.
             trace: whether the tokens after each pass are recorded.
+            mesh_axis: an axis of the ambient mesh over which batches of rows are spread, or None.
         """
         options = verified_options(SampleOptions(self.sampler.name, 1, 0, 1, 1, seed, clamp, init, None, True, False))
         if trace := truth("trace", trace):
             _kept(("trace",), self.kernel)
-        found, work = self.draws(options, more, trace)
+        found, work = self.draws(options, more, trace, spread_of(mesh_axis))
         return found.of_rows(work.shape, self.lowered.graph.n_random)
 
-    def draws(self, options: SampleOptions, more: Decoding, trace: bool) -> tuple[Decodes, Work]:
-        """Return decodes of all rows, with the rows that were decoded."""
+    def draws(self, options: SampleOptions, more: Decoding, trace: bool, spread: Spread | None = None) -> tuple[Decodes, Work]:
+        """Return decodes of all rows, with the rows that were decoded.
+
+        With `spread`, each device of an axis of a mesh decodes whole batches, with the results of
+        one device.
+        """
         if not options.keep_draws:
             raise fail("E507", "keep_draws=False keeps nothing of a decode", help="leave it out")
         kernel = self.kernel
@@ -141,17 +155,23 @@ class RowDecoder:
             refuse_prompt(self.sampler, more)
             if (kernel.draft, kernel.trace) != (options.init is not None, trace):
                 kernel = RefinementKernel(kernel.rules, kernel.law, kernel.plan, options.init is not None, trace)
-        scores = None if more.lengths is not None or options.init is not None else self._program("lengths", self._length_scores)
-        work = work_of(self.lowered, self.params, options, more, self.candidates, refines=True, scores=scores)
+        scores = None if more.lengths is not None or options.init is not None else self._length_scores
+        work = work_of(self.lowered, self.params, options, more, self.candidates, refines=True, scores=scores, spread=spread)
         if more.prompt is not None and isinstance(kernel, AutoregressiveKernel):
             _verify_open(work, kernel.rules.end)
             kernel = AutoregressiveKernel(kernel.rules, prompted=True)
         if more.values is not None:
             _verify_shortlist(self.params[self.label], kernel)
         which = options.init is not None, trace, more.prompt is not None
-        rows = self._program(which, lambda: derive.bound_jit(_decoded_rows, kernel, self.params, self.label, self.candidates))
-        batches = self._batches(kernel, work, options)
-        return decodes_of([self._part(rows, kernel, work, options, batch, more.values) for batch in batches]), work
+        batches, parts = self._batches(kernel, work, options), []
+
+        def part(k: int, device: jax.Device | None) -> Task:
+            return self._part(self._rows(which, kernel, device), kernel, work, options, batches[k], more.values, device)
+
+        for batch, found in zip(batches, derive.in_parts(spread, len(batches), part), strict=True):
+            self._verify_defined(found.pop("undefined"), batch[0], work)
+            parts.append(DecodedPart(batch[0], self._width(kernel, batch[2]), found))
+        return decodes_of(parts), work
 
     @property
     def label(self) -> str:
@@ -172,8 +192,26 @@ class RowDecoder:
             self.keys[which] = random_key(seed)
         return self.keys[which]
 
-    def _length_scores(self) -> Callable[..., Any]:
-        return derive.bound_jit(length_scores, self.params[self.label])
+    def _length_scores(self, device: jax.Device | None) -> Callable[..., Any]:
+        def make() -> Callable[..., Any]:
+            return derive.bound_jit(length_scores, self._params_on(device)[self.label], waits=device is None)
+
+        return self._program(("lengths", device), make)
+
+    def _rows(self, which: Hashable, kernel: AbstractDecoder, device: jax.Device | None) -> Callable[..., Any]:
+        def make() -> Callable[..., Any]:
+            first = derive.placed(kernel, device), self._params_on(device), self.label, self.candidates
+            return derive.bound_jit(_decoded_rows, *first, waits=device is None)
+
+        return self._program((which, device), make)
+
+    def _params_on(self, device: jax.Device | None) -> Networks:
+        """Return the parameters with their arrays on a device, where they are put once."""
+        if device is None:
+            return self.params
+        if device not in self.copies:
+            self.copies[device] = derive.placed(self.params, device)
+        return self.copies[device]
 
     def _batches(self, kernel: AbstractDecoder, work: Work, options: SampleOptions) -> list[tuple[Array, int, int]]:
         """Return batches of rows, after verifying that their decodes are not too many or too large."""
@@ -196,7 +234,8 @@ class RowDecoder:
         options: SampleOptions,
         batch: tuple[Array, int, int],
         values: Array | None,
-    ) -> DecodedPart:
+        device: jax.Device | None,
+    ) -> Task:
         """Decode one batch; draw t of a chain depends only on the seed, its number, its row, its candidate and t."""
         graph, (chosen, wide, high) = self.lowered.graph, batch
         width = self._width(kernel, high)
@@ -212,9 +251,11 @@ class RowDecoder:
             given = None, None, kept.states
         else:
             given = *trimmed(work.given, chosen, wide), None
-        key, count, every = self._key(options.seed), int(options.draws), []
+        # A key that is kept lies where it was made.
+        key = self._key(options.seed) if device is None else random_key(options.seed)
+        count, every = int(options.draws), []
         per_call = min(DRAWS_PER_CALL, 1 << (count - 1).bit_length())
-        with DrawsBar(count, shows_progress(options.progress)) as moved:
+        with DrawsBar(count, device is None and shows_progress(options.progress)) as moved:
             for first in range(0, count, per_call):
                 steps = options.warmup + (np.arange(first, first + per_call) + 1) * options.thin - 1
                 here = min(per_call, count - first)
@@ -231,11 +272,10 @@ class RowDecoder:
                     values,
                     width=width,
                 )
-                every.append({name: a if a is None else derive.fetched(a)[:here] for name, a in out.items() if name != "info"})
+                yield
+                every.append({name: derive.fetched(a)[:here] for name, a in out.items() if name != "info" and a is not None})
                 moved(here, out | every[-1])
-        found = {k: None if a is None else np.concatenate([e[k] for e in every]) for k, a in every[0].items()}
-        self._verify_defined(np.asarray(found.pop("undefined")), chosen, work)
-        return DecodedPart(chosen, width, found)
+        return {name: np.concatenate([e[name] for e in every]) for name in every[0]}
 
     def _width(self, kernel: AbstractDecoder, high: int) -> int:
         """Return the number of cells of a batch whose rows have at most `high`."""
@@ -300,6 +340,15 @@ class RowDecoder:
             return
         row, _, cell = (int(i) for i in np.argwhere(np.logical_or.reduce(undefined))[0])
         raise undefined_cell(self.lowered.graph, cell, chosen[row], work)
+
+
+def spread_of(mesh_axis: str | None) -> Spread | None:
+    """Return the axis of the ambient mesh that an option `mesh_axis=` names.
+
+    Raises:
+        GmlmError: E507 if no mesh is set, or if it has no axis of that name.
+    """
+    return None if mesh_axis is None else derive.spread_over(mesh_axis)
 
 
 def row_decoder(lowered: Lowered, sampler: ir.Sampler, params: Networks) -> RowDecoder:
@@ -539,15 +588,15 @@ def _chains(
 
     The draws of a chain depend only on the seed, its number and its row.
     """
-    graph, per_row = lowered.graph, options.chains
+    graph, per_row, spread = lowered.graph, options.chains, spread_of(options.mesh_axis)
     assert graph.network is not None
     given = longest(work.given) if work.given else np.ones(len(work.lengths), np.int32)
     given = cells = np.maximum(given, work.lengths.max(axis=1))
     for chosen, wide, high in batches_of(given, cells, per_row * int(graph.sizes.max())):
         width = min(high, graph.n_random) if work.shape else graph.n_random
-        rows = filled_up(chosen)
+        rows = filled_up(chosen) if spread is None else _shared_out(filled_up(chosen), per_row, spread)
         lengths = np.tile(work.lengths[rows], (1, per_row))
-        device = _graph_of(params, graph.network.label, *trimmed(work.given, chosen, wide), lengths, width)
+        device = _graph_of(params, graph.network.label, *cut(work.given, rows, wide), lengths, width)
         held, values = (np.repeat(a[:width, rows], per_row, axis=1) for a in (work.held, work.values))
         numbers = np.meshgrid(work.numbers[rows], np.arange(per_row), np.arange(1), indexing="ij")
         row, chain, candidate = (a.ravel() for a in numbers)
@@ -565,8 +614,17 @@ def _chains(
                 keep=options.keep_draws,
                 progress=shows_progress(options.progress),
                 keys=keys_of(options.seed, chain, row, candidate),
+                spread=spread,
             ),
         )
+
+
+def _shared_out(rows: Array, per_row: int, spread: Spread) -> Array:
+    """Return rows, with the last one repeated until the devices share their chains equally."""
+    count = len(rows)
+    while count * per_row % spread.devices:
+        count += 1
+    return rows[np.minimum(np.arange(count), len(rows) - 1)]
 
 
 def undefined_cell(graph: FactorGraph, cell: int, row: int, work: Work) -> GmlmError:

@@ -89,13 +89,18 @@ def quickly_compiled(wanted: Callable[..., bool] = lambda *args, **kwargs: True)
     return decorate
 
 
-def bound_jit(function: Callable[..., PyTree], *first: PyTree) -> Callable[..., PyTree]:
+def bound_jit(function: Callable[..., PyTree], *first: PyTree, waits: bool = True) -> Callable[..., PyTree]:
     """Return the compiled function of the other arguments, with the first ones fixed.
 
     It shares the programs of all calls with equal constants and shapes. The first arguments, such
     as the weights of a network, are examined once and not at every call.
+
+    Args:
+        function: the function.
+        first: its first arguments.
+        waits: whether a call waits for its results. Otherwise other devices can start meanwhile.
     """
-    return _compiled(function, lambda *args, **kwargs: False, (first, {}))
+    return _compiled(function, lambda *args, **kwargs: False, (first, {}), waits)
 
 
 class _Part:
@@ -125,13 +130,13 @@ def _arrays(tree: Arguments) -> list[jax.Array]:
     return [leaf for leaf in jax.tree.leaves(tree) if eqx.is_array(leaf)]
 
 
-def _compiled(function: F, wanted: Callable[..., bool], first: Arguments | None = None) -> F:
+def _compiled(function: F, wanted: Callable[..., bool], first: Arguments | None = None, waits: bool = True) -> F:
     before = () if first is None else ((_arrays(first), _Part(first)),)
 
     @functools.wraps(function)
     def call(*args: PyTree, **kwargs: PyTree) -> PyTree:
         arrays, parts = zip(*before, (_arrays((args, kwargs)), _Part((args, kwargs))), strict=True)
-        run = _not_run if getattr(_compiled_only, "here", False) else _run
+        run = _not_run if getattr(_compiled_only, "here", False) else _run if waits else _started
         with kept_on_disk(), automatic_mesh():
             try:
                 return run(PROGRAMS.program((function, parts), PROGRAMS.quick and wanted(*args, **kwargs)), arrays)
@@ -199,6 +204,10 @@ def compiled_only() -> Iterator[None]:
 
 def _run(program: jax.stages.Wrapped, arrays: Arrays) -> PyTree:
     return jax.block_until_ready(program(arrays))
+
+
+def _started(program: jax.stages.Wrapped, arrays: Arrays) -> PyTree:
+    return program(arrays)
 
 
 def _not_run(program: jax.stages.Wrapped, arrays: Arrays) -> PyTree:

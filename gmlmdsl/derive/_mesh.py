@@ -2,19 +2,34 @@
 
 A mesh is set by JAX alone: `with jax.set_mesh(jax.make_mesh((4,), ("data",))):`. XLA splits a
 program whose arrays are spread, and inserts the communication.
+
+Computations in parts, such as decodes batch by batch, are divided in another way: each device
+computes whole parts alone. The parts then have the numbers of one device, to the bit, because each
+is computed by the same program from arrays of the same shapes.
 """
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable, Generator, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import TypeVar
 
+import equinox as eqx
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import PRNGKeyArray
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jaxtyping import PRNGKeyArray, PyTree
 
 from .._diagnostics import fail, unknown
+from ._arrays import fetched
 from ._bounded_jit import ambient_mesh, automatic
+
+Found = dict[str, np.ndarray]
+# a part of a computation, which pauses whenever its device computes
+Task = Generator[None, None, Found]
+T = TypeVar("T", bound=PyTree)
 
 
 @dataclass(frozen=True)
@@ -44,6 +59,16 @@ class Spread:
         """Whether this process writes files: of several processes only the first one does."""
         return jax.process_index() == 0
 
+    @property
+    def places(self) -> list[jax.Device]:
+        """The devices that compute parts, one for each place along the axis.
+
+        The devices of other axes of the mesh would compute the same.
+        """
+        at = self.mesh.axis_names.index(self.axis)
+        rows = np.moveaxis(self.mesh.devices, at, 0).reshape(self.devices, -1)
+        return [min(row, key=lambda device: device.process_index) for row in rows]
+
     def filled(self, count: int) -> int:
         """Return a number of rows or chains that the devices share equally, at least `count`."""
         return count + -count % self.devices
@@ -59,10 +84,97 @@ class Spread:
         axes[place] = self.axis
         return jax.device_put(a, NamedSharding(self.mesh, PartitionSpec(*axes)))
 
+    def layout(self, shape: tuple[int, ...]) -> NamedSharding:
+        """Return how arrays of a shape are shared out: along the longest axis that the devices share equally.
+
+        If there is no such axis, each device holds the whole array.
+        """
+        fitting = [n if n % self.devices == 0 else 0 for n in shape]
+        place = int(np.argmax(fitting)) if any(fitting) else None
+        return NamedSharding(self.mesh, PartitionSpec(*(self.axis if k == place else None for k in range(len(shape)))))
+
     def put_keys(self, keys: PRNGKeyArray) -> PRNGKeyArray:
         """Return random keys, one for each chain, on the devices."""
         words = self.put(np.asarray(jax.random.key_data(keys)), 0)
         return jax.random.wrap_key_data(words, impl=jax.random.key_impl(keys))
+
+
+def placed(tree: T, device: jax.Device | None) -> T:
+    """Return a tree with copies of its arrays on a device; None leaves them where they are."""
+    if device is None:
+        return tree
+    return jax.tree.map(lambda a: jax.device_put(fetched(a), device) if eqx.is_array(a) else a, tree)
+
+
+def in_parts(spread: Spread | None, count: int, part: Callable[[int, jax.Device | None], Task]) -> Iterator[Found]:
+    """Yield the results of the parts of a computation, in their order.
+
+    Part k is computed at place k, modulo the number of places, of an axis of a mesh. All processes
+    get all results. A single part is computed by each process itself.
+
+    Args:
+        spread: the axis of a mesh, or None: the parts are computed one after the other.
+        count: the number of parts.
+        part: a function that starts a part on a device. It pauses after each call of a program,
+            which must not wait for its results.
+    """
+    if spread is None:
+        for k in range(count):
+            yield _together({k: part(k, None)}, {})[k]
+        return
+    places = spread.places
+    if count == 1:
+        places = [d for d in places if d.process_index == jax.process_index()] or jax.local_devices()
+    found: dict[int, Found] = {}
+    for first in range(0, count, len(places)):
+        round_ = dict(zip(range(first, count), places, strict=False))
+        own = {k: device for k, device in round_.items() if device.process_index == jax.process_index()}
+        found |= _together({k: part(k, device) for k, device in own.items()}, own)
+    if spread.several and count > 1:
+        found = _exchanged(found)
+    yield from (found[k] for k in range(count))
+
+
+def _together(tasks: dict[int, Task], devices: dict[int, jax.Device]) -> dict[int, Found]:
+    """Return the results of parts that take turns: while one waits, the others compute."""
+    found: dict[int, Found] = {}
+    while len(found) < len(tasks):
+        for k, task in tasks.items():
+            if k not in found:
+                try:
+                    with jax.set_mesh(_alone(devices[k])) if k in devices else nullcontext():
+                        next(task)
+                except StopIteration as end:
+                    found[k] = end.value
+    return found
+
+
+def _alone(device: jax.Device) -> Mesh:
+    """Return the mesh of one device: programs under it run there."""
+    return Mesh(np.array([device]), ("alone",), axis_types=(AxisType.Auto,))
+
+
+def _exchanged(found: dict[int, Found]) -> dict[int, Found]:
+    """Return the results of all processes."""
+    own = io.BytesIO()
+    np.savez(own, **{f"{k} {name}": a for k, part in found.items() for name, a in part.items()})
+    out: dict[int, Found] = {}
+    for content in of_every(own.getvalue()):
+        with np.load(io.BytesIO(content)) as arrays:
+            for key in arrays.files:
+                k, name = key.split(" ", 1)
+                out.setdefault(int(k), {})[name] = arrays[key]
+    return out
+
+
+def of_every(content: bytes) -> list[bytes]:
+    """Return the bytes of all processes that call this together, by rank."""
+    from jax.experimental.multihost_utils import process_allgather
+
+    sizes = of_all(len(content))
+    own = np.zeros(max(sizes), np.uint8)
+    own[: len(content)] = np.frombuffer(content, np.uint8)
+    return [row[:size].tobytes() for row, size in zip(np.asarray(process_allgather(own)), sizes, strict=True)]
 
 
 def of_first(content: bytes) -> bytes:

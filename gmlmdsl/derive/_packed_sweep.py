@@ -157,7 +157,7 @@ class PackedSweepKernel(AbstractKernel):
         for k, stage in enumerate(self.stages):
             held = self.swept(target, fold(ours, k), stage, held)
         changed = lane_sums(before ^ held)[:chains]
-        drawn = sum((free(target, s.cells).sum(dtype=jnp.int32) for s in self.stages), jnp.zeros((), jnp.int32))
+        drawn = self.plain.drawn(target)
         none = jnp.zeros((0, chains), jnp.int32)
         return carried._replace(held=held), Info(changed[None], jnp.broadcast_to(drawn, (1, chains)), none, none)
 
@@ -212,16 +212,14 @@ class PackedSweepKernel(AbstractKernel):
 def over_cells(kernel: AbstractKernel, spread: Spread) -> AbstractKernel:
     """Return a kernel whose sweeps have the cells of each colour over an axis of a mesh.
 
-    Draws are those of one device, to the bit.
+    Draws are those of one device, to the bit. The only exchange of a sweep gathers the drawn codes
+    of a colour, which all later exchanges depend on. Exchanges therefore have one order, and
+    several processes do not wait for different ones.
 
     Raises:
-        GmlmError: E507 for a kernel without a sweep of single cells, for a colour that the devices
-            do not share equally, and for devices of several processes. Exchanges between processes
-            may wait for each other forever.
+        GmlmError: E507 for a kernel without a sweep of single cells, and for a colour that the
+            devices do not share equally.
     """
-    if spread.several:
-        message = "`cell_axis=` spreads cells over the devices of one process, and these belong to several"
-        raise fail("E507", message, help="`mesh_axis=` spreads chains over several processes")
     sweeps = PackedSweepKernel, TabledSweepKernel
     parts, tree = jax.tree.flatten(kernel, is_leaf=lambda part: isinstance(part, sweeps))
     spread_out = [part.over(spread) if isinstance(part, sweeps) else part for part in parts]

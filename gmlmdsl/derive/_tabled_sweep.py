@@ -163,7 +163,19 @@ class TabledSweepKernel(AbstractKernel):
             if blocks % spread.devices:
                 message = f"{spread.devices} devices do not share the {blocks:,} cells of a colour equally"
                 raise fail("E507", message, help="take a number of devices that divides them")
-        return replace(self, stages=jax.tree.map(lambda a: spread.put(np.asarray(a), 1), self.stages))
+        alike = self.form.alike if self.form else (False,) * len(self.stages)
+        stages = jax.tree.map(lambda a: spread.put(np.asarray(a), 1), self.stages)
+        # Every device reads the entries of the cell that represents all.
+        kept = zip(stages, self.stages, alike, strict=True)
+        return replace(self, stages=tuple(replace(s, places=whole.places) if same else s for s, whole, same in kept))
+
+    def swept_cells(self, stage: Colours) -> Int[Array, "colours blocks"]:
+        """Return the cells of a stage as all devices hold them, also if the stage is spread."""
+        return self.order[stage.start : stage.start + stage.cells.size].reshape(stage.cells.shape)
+
+    def drawn(self, target: Target) -> Int[Array, ""]:
+        """Return the number of cells that a sweep redraws."""
+        return sum((free(target, self.swept_cells(s)).sum(dtype=jnp.int32) for s in self.stages), jnp.zeros((), jnp.int32))
 
     def prepared(self, target: Target) -> TabledSweepKernel:
         if self.scorings is not None:
@@ -171,7 +183,7 @@ class TabledSweepKernel(AbstractKernel):
         entries = entries_of(target.graph, target.params, self.plans, self.codes)
         make = _product_scoring if self.by_product else _list_scoring
         whole, alike = (self.form.whole, self.form.alike) if self.form else ((False,) * len(self.stages),) * 2
-        each = zip(((s.places, s.cells) for s in self.stages), alike, strict=True)
+        each = zip(((s.places, self.swept_cells(s)) for s in self.stages), alike, strict=True)
         # one cell represents all identical ones
         read = [jax.tree.map(lambda a: a[:, :1], s) if same else s for s, same in each]
         made = (make(entries, places, target.graph.sizes[cells], w) for (places, cells), w in zip(read, whole, strict=True))
@@ -230,7 +242,7 @@ class TabledSweepKernel(AbstractKernel):
             scoring = ready.weighings[k] if how.weighed and ready.weighings else scorings[k]
             held = self.swept(target, fold(keys, k), stage, how, scoring, held, width)
         before, after = (_codes(h, width, jnp.int8 if self.most_values <= 127 else jnp.int32) for h in (carried, held))
-        drawn = sum((free(target, s.cells).sum(dtype=jnp.int32) for s in self.stages), jnp.zeros((), jnp.int32))
+        drawn = self.drawn(target)
         none = jnp.zeros((0, before.shape[1]), jnp.int32)
         changed = (before != after).sum(axis=0, dtype=jnp.int32)
         return held, Info(changed[None], jnp.broadcast_to(drawn, (1, before.shape[1])), none, none)

@@ -20,7 +20,7 @@ import optax
 from .._diagnostics import counted, fail, with_whole_numbers
 from .._progress import shows_progress, tracked, waiting
 from .._types import AnyArray, Arrays, Index
-from ..data import verified_weights
+from ..data import as_identity, verified_weights
 from ..derive import Spread, spread_over
 from ..evaluate import (
     Colouring,
@@ -96,7 +96,9 @@ class Estimate:
         return self.inference.covariances
 
 
-def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOptions, index: Index | None = None) -> Estimate:
+def fit_model(
+    lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOptions, index: Index | None = None, run: LongFit | None = None
+) -> Estimate:
     """Minimise c * sum over rows of w loss - log prior; `index` labels the rows.
 
     Args:
@@ -105,6 +107,8 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
         codes: shape (cells, rows), -1 if a cell is missing.
         options: the options of the fit.
         index: the labels of the rows.
+        run: the saved states of several fits, of which this is the next one; None opens those of
+            `options.checkpoint`.
 
     Raises:
         GmlmError: for options, weights or starts that do not fit, for an impossible row, for an
@@ -127,7 +131,7 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
         verify_bounded_priors(host, frozenset(fixed))
         verify_possible(lowered, codes, weights, start)
         identity = functools.partial(fit_identity, lowered, codes, weights, start, options)
-        run = long.enter_context(long_fit(folder, identity, spread))
+        run = run or long.enter_context(long_fit(folder, identity, spread))
         if isinstance(options.method, PersistentContrastiveDivergence):
             verify_whole(host, options.mask, mask)
             climbed = climb(lowered, codes, weights, start, fixed, options, run)
@@ -355,21 +359,22 @@ def best_of_starts(
     Raises:
         GmlmError: E507 for an objective that is noisy; and the errors of `fit_model`.
     """
-    if options.checkpoint is not None:
-        help = "leave one out: fits of each start, with folders of their own, can be compared"
-        raise fail("E704", "`checkpoint=` has the state of one fit, and `starts=` makes several", help=help)
+    if options.checkpoint is not None and (options.optimizer is not None or options.impute):
+        message = "`checkpoint=` with `starts=` saves full-batch fits, which have no `optimizer=` and no `impute=True`"
+        raise fail("E704", message, help="leave one out: fits of each start, with folders of their own, can be compared")
     verify_held(16 * count, f"{count:,} starts", "fewer `starts=`")
     if options.method is not None:
         raise _noisy("this method has no exact objective")
     found: list[Estimate] = []
     quiet = dataclasses.replace(options, progress=False)
-    for k in tracked(range(count), f"fits, {counted(count, 'start')}", shows_progress(options.progress)):
-        drawn = init_params(lowered.graph, options.seed, START_SPREAD, k)
-        # A start that is no dict is an error of the first fit.
-        own = {**drawn, **options.init} if k and options.init else drawn if k else options.init
-        found.append(fit_model(lowered, mask, codes, dataclasses.replace(quiet, init=own), index))
-        if found[-1].missing.imputed:
-            raise _noisy("missing cells are drawn inside this fit")
+    with _run_of_starts(lowered, mask, codes, options, count) as run:
+        for k in tracked(range(count), f"fits, {counted(count, 'start')}", shows_progress(options.progress)):
+            drawn = init_params(lowered.graph, options.seed, START_SPREAD, k)
+            # A start that is no dict is an error of the first fit.
+            own = {**drawn, **options.init} if k and options.init else drawn if k else options.init
+            found.append(fit_model(lowered, mask, codes, dataclasses.replace(quiet, init=own), index, run))
+            if found[-1].missing.imputed:
+                raise _noisy("missing cells are drawn inside this fit")
     ends = np.array([f.objective for f in found])
     known = np.isfinite(ends)
     if not known.any():
@@ -384,6 +389,21 @@ def best_of_starts(
         found[best].evidence, options=dataclasses.replace(found[best].evidence.options, progress=options.progress)
     )
     return dataclasses.replace(found[best], evidence=evidence, seconds=seconds), told
+
+
+def _run_of_starts(
+    lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOptions, count: int
+) -> contextlib.AbstractContextManager[LongFit]:
+    """Return the saved states of all fits, in the folder of `options.checkpoint`."""
+
+    def identity() -> dict[str, str]:
+        plain = dataclasses.replace(verified_options(options), mesh_axis=None, checkpoint=None)
+        with jax.enable_x64(True):
+            start, _ = start_of(lowered.graph, plain)
+            weights = verified_rows(mask, codes, plain)
+            return fit_identity(lowered, codes, weights, start, plain) | as_identity({"starts": count})
+
+    return long_fit(options.checkpoint, identity, _spread(options))
 
 
 def _noisy(why: str) -> Any:

@@ -199,6 +199,7 @@ class ConditionalModel(Model):
         progress: bool | None = None,
         method: Training | None = None,
         mesh_axis: str | None = None,
+        weight_axis: str | None = None,
     ) -> Any:
         """Train the network by minibatches on the loss of the mask, in nats per hidden cell.
 
@@ -228,6 +229,10 @@ class ConditionalModel(Model):
             mesh_axis: an axis of the ambient mesh of devices, over which the rows of each batch are
                 spread: `with jax.set_mesh(jax.make_mesh((4,), ("data",))):` and `mesh_axis="data"`.
                 Losses then differ from those on one device by rounding.
+            weight_axis: an axis of the mesh over which weights, their averages and the state of the
+                optimiser are spread, for networks that do not fit on one device; it may be that of
+                `mesh_axis`. Each array is spread along its longest axis that the devices share
+                equally.
 
         Returns:
             A `NetworkFit` with the network, traces of the loss, and the contents that `save`
@@ -239,7 +244,9 @@ class ConditionalModel(Model):
         seed = verified_seed(seed)
         training = training_of(method, batch_size, max_steps)
         checked = self._checked(mask)
-        options = network_fit.NetworkOptions(checked, seed, n_masks, weights, missing, init, optimizer, progress, training, mesh_axis)
+        options = network_fit.NetworkOptions(
+            checked, seed, n_masks, weights, missing, init, optimizer, progress, training, mesh_axis, weight_axis
+        )
         meta = self._provenance() | {"seed": seed, "mask": checked.name}
         return network_fit.fit(self.lowered, x, given, options, meta, lambda: self)
 
@@ -265,6 +272,7 @@ class ConditionalModel(Model):
         prompt: Prompt | None = None,
         oracle: Oracle | None = None,
         store: str | os.PathLike[str] | None = None,
+        mesh_axis: str | None = None,
     ) -> Any:
         """Run chains of updates, or decode by refinement.
 
@@ -303,6 +311,9 @@ class ConditionalModel(Model):
                 have an axis of rows.
             oracle: for guided samplers, a `gm.Oracle` that draws in the network's place.
             store: a file for the draws of chains of one row, as in `JointModel.sample`.
+            mesh_axis: an axis of the ambient mesh of devices, over which chains are spread, or the
+                batches of rows that are decoded. Decodes are those of one device, to the bit.
+                Chains are equal unless rounding decides a draw.
 
         Returns:
             An InferenceData or a DataTree, as the installed ArviZ requires. `posterior` has the
@@ -323,7 +334,7 @@ class ConditionalModel(Model):
             refuse_given(self._form)
             stated = {"given": given is not None, "missing": missing is not None, "lengths": lengths is not None, "thin": thin != 1}
             stated |= {"clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
-            stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws, "store": store is not None}
+            stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws, "store": store is not None, "mesh_axis": mesh_axis is not None}
             return self._draw_strings(
                 self.lowered, checked, checked.call, params, GuidedOptions(name, prompt, draws, chains), seed, oracle, stated
             )
@@ -335,10 +346,11 @@ class ConditionalModel(Model):
         defaults = (1, 0, 1) if checked.call is not None else (1000, 0 if fresh else 500, 4)
         counts = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))
         kept, before, runs = counts
-        options = SampleOptions(name, kept, before, runs, thin, seed, clamp, init, observe, keep_draws, progress, store=store)
+        options = SampleOptions(name, kept, before, runs, thin, seed, clamp, init, observe, keep_draws, progress, mesh_axis, store=store)
         more = Decoding(given, missing, lengths, prompt=prompt)
         return decoding.draw_rows(self.lowered, checked, self._known(params, checked), options, more, self._provenance())
 
+    @derive.under_automatic_mesh
     def decode(
         self,
         params: Params,
@@ -353,6 +365,7 @@ class ConditionalModel(Model):
         rows: ArrayLike | None = None,
         trace: bool = False,
         prompt: Prompt | None = None,
+        mesh_axis: str | None = None,
     ) -> Decodes:
         """Decode each row once and return plain arrays.
 
@@ -370,6 +383,8 @@ class ConditionalModel(Model):
             rows: the numbers r, if these rows are a part of a larger set. If None, 0, 1, 2, ..
             trace: whether the tokens after each pass of a refinement are kept.
             prompt: for `autoregressive`, the beginning of each row, as in `sample`.
+            mesh_axis: an axis of the ambient mesh of devices, over which batches of rows are
+                spread. The results are those of one device, to the bit.
 
         Returns:
             A `Decodes` object with these arrays:
@@ -384,8 +399,9 @@ class ConditionalModel(Model):
         Raises:
             GmlmError: E507 for a sampler of updates; for options or data that do not fit.
         """
-        return self.decoder(params, sampler).decode(seed, clamp, init, Decoding(given, missing, lengths, rows, prompt), trace)
+        return self.decoder(params, sampler).decode(seed, clamp, init, Decoding(given, missing, lengths, rows, prompt), trace, mesh_axis)
 
+    @derive.under_automatic_mesh
     def decoder(
         self, params: Params, sampler: str | None = None, form: Callable[[AbstractNetwork], AbstractNetwork] | None = None
     ) -> RowDecoder:

@@ -1069,7 +1069,7 @@ class JointModel(Model):
             cell_axis: an axis of the ambient mesh over which the cells of each colour are spread,
                 for sweeps of single cells over large graphs. Each device holds all codes, draws its
                 share of a colour, and receives the other cells of the colour. The draws are those
-                of one device. The devices belong to one process.
+                of one device.
             store: a file whose name ends in .nc (netCDF) or .zarr (Zarr). Draws go to this file as
                 they are drawn, in bounded memory, and are read from it when they are used. The
                 file appears when all draws are in it. Until then a folder `<store>.unfinished`

@@ -65,6 +65,7 @@ class NetworkOptions:
     progress: bool | None = None
     method: Training = field(default_factory=Training)
     mesh_axis: str | None = None
+    weight_axis: str | None = None
 
 
 def fit_network(
@@ -87,6 +88,10 @@ def fit_network(
     options = replace(options, method=t)
     verify_schedule(t, options.optimizer)
     spread = None if options.mesh_axis is None else spread_over(options.mesh_axis)
+    shares = None if options.weight_axis is None else spread_over(options.weight_axis)
+    if shares is not None and spread is None:
+        message = "`weight_axis=` spreads the weights of a training whose batches are spread, and these are not"
+        raise fail("E507", message, help="add `mesh_axis=`; both may name the same axis")
     n_masks = verified_count(options.n_masks)
     verify_held(4.0 * lowered.graph.n_random * min(n_masks, 10**18) * t.batch_size, "the masks of a batch", "a smaller `n_masks=`")
     rows = network_rows(lowered, x, options.missing, given)
@@ -117,7 +122,7 @@ def fit_network(
     stated = {"program": identity["sha256"], "inputs": identity["inputs"], "mask": options.mask.name, "n_masks": options.n_masks}
     others = _losses_of_validation(lowered, check, n_masks, t)
     show = shows_progress(options.progress)
-    found = train(network, loss, batches, per_batch, check, t, options.optimizer, options.seed, show, stated, others, spread)
+    found = train(network, loss, batches, per_batch, check, t, options.optimizer, options.seed, show, stated, others, spread, shares)
     return found, rows.n_rows
 
 

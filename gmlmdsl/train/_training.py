@@ -106,6 +106,7 @@ def train(
     identity: Mapping[str, object],
     others: Mapping[str, NetworkLoss],
     spread: Spread | None = None,
+    shares: Spread | None = None,
 ) -> Trained:
     """Train a network to the end, starting from the latest checkpoint if there is one.
 
@@ -125,6 +126,7 @@ def train(
             checkpoint of another run raises an error.
         others: the losses of further masks, by the mask's name, that measurements log.
         spread: the axis of a mesh over which the rows of a batch are spread, or None.
+        shares: the axis over which weights and the state of the optimiser are spread, or None.
     """
     scheduled, optimizer = optimizer is None, default_optimizer(t) if optimizer is None else optimizer
     if t.accumulate > 1:
@@ -141,9 +143,12 @@ def train(
         if store is not None:
             first, state, progress = _resumed(store, state, t, progress)
         log = TrainingLog(t.log, first, spread is None or spread.writes)
+        layout = None if shares is None else jax.tree.map(lambda a: shares.layout(a.shape), state)
+        if layout is not None:
+            state = jax.tree.map(lambda a, where: jax.device_put(fetched(a), where), state, layout)
         rate = t if scheduled else None
         of_run = loss, batches, np.asarray(per_batch, np.float32), check, t, optimizer, fixed, seed
-        run = _Run(*of_run, store, log, progress, penalty, others, rate, spread)
+        run = _Run(*of_run, store, log, progress, penalty, others, rate, spread, layout)
         weights = run.to_the_end(state, first, show)
         if spread is not None:
             weights = jax.tree.map(lambda a: on_device(fetched(a)), weights)
@@ -183,6 +188,7 @@ class _Run:
     others: Mapping[str, NetworkLoss]
     scheduled: Training | None  # The options of the default optimiser; None for another optimiser.
     spread: Spread | None
+    layout: PyTree  # The shardings of the state's arrays; None leaves that to XLA.
     gradient_norm: float = float("nan")
     is_ended: bool = False  # Whether the callback has ended the run.
     # The last step whose weights are known to be finite, with these weights.
@@ -340,7 +346,8 @@ class _Run:
         key = jax.random.fold_in(jax.random.fold_in(random_key(self.seed), STEPS), step)
         data = (*(batch[:4] if self.spread is None else spread_rows(self.spread, batch)), self.per_batch)
         loss, share = _sized(self.loss, batch.width), self.share(step)
-        return _update(loss, self.optimizer, self.fixed, state, data, key, self.t.precision, share, self.penalty, len(batch.weights))
+        how = self.t.precision, share, self.penalty, len(batch.weights), self.layout
+        return _update(loss, self.optimizer, self.fixed, state, data, key, *how)
 
     def share(self, step: int) -> Array | None:
         """Return the share of the weights after `step` in their running average.
@@ -403,7 +410,7 @@ def spread_rows(spread: Spread, batch: Batch) -> tuple[jax.Array, tuple[jax.Arra
 
 def _finite(network: AbstractNetwork) -> bool:
     """Return whether all weights are finite numbers."""
-    return all(np.isfinite(np.asarray(a)).all() for a in jax.tree.leaves(network))
+    return all(np.isfinite(fetched(a)).all() for a in jax.tree.leaves(network))
 
 
 def _weight(network: AbstractNetwork) -> float:
@@ -471,6 +478,7 @@ def _update(
     share: np.ndarray | jax.Array | None,
     penalty: Penalty | None,
     rows: int,
+    layout: PyTree,
 ) -> tuple[TrainState, tuple[jax.Array, jax.Array, jax.Array]]:
     def objective(trainable: PyTree) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         network = eqx.combine(trainable, fixed)
@@ -485,7 +493,8 @@ def _update(
     network = optax.apply_updates(state.network, updates)
     average = jax.tree.map(lambda a, b: a + share.astype(a.dtype) * (b - a), state.average, network) if share is not None else None
     norm = jnp.sqrt(sum((g.astype(jnp.float32) ** 2).sum() for g in jax.tree.leaves(gradient)))
-    return TrainState(network, inner, average, state.best), (*values, norm)
+    after = TrainState(network, inner, average, state.best)
+    return after if layout is None else jax.tree.map(jax.lax.with_sharding_constraint, after, layout), (*values, norm)
 
 
 class TrainingLog:

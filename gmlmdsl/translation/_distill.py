@@ -12,11 +12,14 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..data import MOST_SEED
+from ..decode import spread_of
+from ..derive import of_first
 from ..files import alone, write_whole
 from ._translator import Translation
 from .limits import CHUNK_LINES, LONGEST_LOOP, LOOP_REPEATS, MANY_UNUSABLE
@@ -74,6 +77,7 @@ def distill(
     seed: int = 0,
     tell: Callable[[int, int], None] = lambda done, total: None,
     keep_chunks: bool = False,
+    mesh_axis: str | None = None,
 ) -> Distilled:
     """Translate sources with a teacher into a text file with one line for each source.
 
@@ -89,6 +93,8 @@ def distill(
         tell: a function that is called with the number of finished lines and the number of all
             lines.
         keep_chunks: whether the chunks stay when the text is complete, for a caller that continues.
+        mesh_axis: as in `Translator.translate`. Of several processes the first one stores and reads
+            the chunks, and each writes the text.
 
     Raises:
         GmlmError: E560 if nothing can be written, E588 if another run writes the same file.
@@ -97,23 +103,27 @@ def distill(
     folder = chunks_of(path)
     name = teacher.sampler_named(sampler)
     found: list[dict[str, object]] = []
-    decoded = 0
-    with alone(folder):
+    decoded, spread = 0, spread_of(mesh_axis)
+    writes = spread is None or spread.writes
+    with alone(folder) if writes else nullcontext():
         for k, start in enumerate(range(0, len(sources), CHUNK_LINES)):
             some = sources[start : start + CHUNK_LINES]
             key = _hash(json.dumps([FORMAT, identity, name, seed, start, list(some)]))
             chunk = folder / f"{k:06d}.json"
             known = _read(chunk, key)
+            if spread is not None and spread.several:
+                known = json.loads(of_first(json.dumps(known).encode()))
             if known is None:
-                lines = teacher.translate(some, sampler=name, seed=(seed + start) % (MOST_SEED + 1), cut=True)
+                lines = teacher.translate(some, sampler=name, seed=(seed + start) % (MOST_SEED + 1), cut=True, mesh_axis=mesh_axis)
                 known = {"key": key, **_left(some, lines)}
-                write_whole(chunk, json.dumps(known | {"sha256": _hash(json.dumps(known))}).encode())
+                if writes:
+                    write_whole(chunk, json.dumps(known | {"sha256": _hash(json.dumps(known))}).encode())
                 decoded += len(some)
             found.append(known)
             tell(min(start + CHUNK_LINES, len(sources)), len(sources))
         texts = [str(t) for part in found for t in part["texts"]]  # type: ignore[attr-defined]
         write_whole(path, "".join(f"{t}\n" for t in texts).encode())
-        if not keep_chunks:
+        if writes and not keep_chunks:
             shutil.rmtree(folder, ignore_errors=True)
     counts = {what: sum(int(part[what]) for part in found) for what in COUNTED}  # type: ignore[call-overload]
     return Distilled(len(sources), decoded=decoded, **counts)

@@ -152,6 +152,7 @@ def evaluate(
     learnt: str | Path | None = None,
     resamples: int = RESAMPLES,
     tell: Callable[[int], object] = lambda rows: None,
+    mesh_axis: str | None = None,
 ) -> Evaluation:
     """Translate a test text and score the translations.
 
@@ -173,6 +174,7 @@ def evaluate(
         resamples: the number of resampled sets of sentences for the intervals; 0 for no intervals.
         tell: a function that is called after each batch with the number of rows translated so far.
             A line in several parts counts as several rows.
+        mesh_axis: as in `Translator.translate`.
 
     Raises:
         GmlmError: E574 unless there is a reference for each source; and the errors of
@@ -181,7 +183,7 @@ def evaluate(
     verify_parallel(sources, references, "references")
     name = translator.sampler_named(sampler)
     recorder = Recorder(translator, refines=not translator.is_autoregressive(name), tell=tell)
-    options: JsonObject = {"sampler": name, "seed": seed, "cut": True, "trace": recorder.refines}
+    options: JsonObject = {"sampler": name, "seed": seed, "cut": True, "trace": recorder.refines, "mesh_axis": mesh_axis}
     started = time.perf_counter()
     found = recorder.translate(sources, **options, drop_repeats=drop_repeats)
     seconds = time.perf_counter() - started
@@ -210,7 +212,7 @@ def evaluate(
         seconds,
         sum(t.cut > 0 for t in found),
         translator.way,
-        _in_full(translator, outputs, sources, references, target_language, {"sampler": name, "seed": seed, "drop_repeats": drop_repeats}),
+        _in_full(translator, outputs, sources, references, target_language, options | {"trace": False, "drop_repeats": drop_repeats}),
     )
 
 
@@ -226,7 +228,7 @@ def _in_full(
     if translator.way == FLOAT32:
         return None
     started = time.perf_counter()
-    texts = [t.text for t in translator.in_precision(FLOAT32).translate(sources, cut=True, **options)]
+    texts = [t.text for t in translator.in_precision(FLOAT32).translate(sources, **options)]
     seconds = time.perf_counter() - started
     equal = float(np.mean([a == b for a, b in zip(outputs, texts, strict=True)]))
     return FullPrecision(score(texts, references, target_language, sources=sources, resamples=0), equal, seconds)

@@ -67,8 +67,9 @@ class PipelineOptions:
             class.
         progress: whether to show a bar; None shows one if a person watches.
         command: the command line that the report shows.
-        mesh_axis: as in `Model.fit`, for the trainings. Each process runs all stages in a folder of
-            its own; their folders must be equal at the beginning.
+        mesh_axis: as in `Model.fit`, for the trainings, and as in `Translator.translate`, for the
+            distillation and the scores. Each process runs all stages in a folder of its own; their
+            folders must be equal at the beginning.
         byte_fallback: whether a vocabulary that is trained spells unknown letters by their bytes.
         learnt: the checkpoint of a learnt measure that scores the translations too, see `score`.
         restart: whether nothing of an earlier run in the folder is reused.
@@ -349,7 +350,7 @@ class PipelineStages:
 
         def make(key: str) -> JsonObject:
             teacher, notes = self.translator("teacher"), {}
-            options = {"identity": key, "sampler": name, "seed": self.o.seed}
+            options = {"identity": key, "sampler": name, "seed": self.o.seed, "mesh_axis": self.o.mesh_axis}
             for part in PARTS:
                 sources = read_lines(self.stages / f"clean/{part}.source")
                 tell = self.moved(f"distil {part}")

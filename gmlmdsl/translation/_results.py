@@ -109,6 +109,7 @@ def evaluate_one(p: PipelineStages, name: str, way: str) -> None:
         pairs, language = p.pairs("text/test"), p.o.direction.rpartition("-")[2] or None
         decoder, sampler = decoder_of(p, name, way)
         options = {"sampler": sampler, "seed": p.o.seed, "target_language": language, "oracle": way == sampler, "learnt": p.o.learnt}
+        options |= {"mesh_axis": p.o.mesh_axis}
         found = evaluate(decoder, [s for s, _ in pairs], [t for _, t in pairs], **options)
         write_whole(p.stages / output, "".join(f"{t}\n" for t in found.outputs).encode())
         return found.as_dict()

@@ -116,6 +116,7 @@ class TranslationOptions:
     seed: int = 0
     cut: bool = False
     trace: bool = False
+    mesh_axis: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_best", whole_number("n_best", self.n_best, 1))
@@ -196,6 +197,7 @@ class Translator:
         trace: bool = False,
         batch_size: int = LINES_AT_ONCE,
         numbers: Sequence[int] | None = None,
+        mesh_axis: str | None = None,
     ) -> list[Translation]:
         """Translate lines, in their order.
 
@@ -220,15 +222,17 @@ class Translator:
             batch_size: the number of lines that are decoded together.
             numbers: for each line its number in a larger text, from 0, by which its random numbers
                 are drawn and messages name it; 0, 1, 2, .. by default.
+            mesh_axis: an axis of the ambient mesh of devices, over which the batches of these lines
+                are spread. Translations are those of one device.
 
         Raises:
             GmlmError: with one of these codes:
-                - E507: the batch size is below 1.
+                - E507: the batch size is below 1, or there is no such axis.
                 - E582: a sentence is too long.
                 - E584: drafts, lengths or numbers do not fit.
                 - E585: the prefix does not fit.
         """
-        options = TranslationOptions(sampler, n_best, drop_repeats, seed, cut, trace)
+        options = TranslationOptions(sampler, n_best, drop_repeats, seed, cut, trace, mesh_axis)
         lines = _verified(sentences, n_best, prefix)
         drafts = None if drafts is None else _one_a_line("drafts", drafts, len(lines))
         lengths = None if lengths is None else _one_a_line("lengths", lengths, len(lines))
@@ -312,6 +316,7 @@ class Translator:
             rows=np.array([numbers[k] * PARTS + j for k, j in places]),
             candidates=o.n_best > 1,
             trace=o.trace,
+            mesh_axis=o.mesh_axis,
         )
         at = iter(self._texts(found, o, np.zeros(len(places), int) if clamp is None else (clamp >= 0).sum(axis=1)))
         return [joined([next(at) for _ in part.pieces], part) for part in parts]
@@ -391,6 +396,7 @@ class Translator:
         rows: ArrayLike | None = None,
         candidates: bool = False,
         trace: bool = False,
+        mesh_axis: str | None = None,
     ) -> Decoded:
         """Decode rows of subword tokens.
 
@@ -405,6 +411,7 @@ class Translator:
                 None selects 0, 1, 2, ..
             candidates: whether all candidates are kept.
             trace: whether the subword tokens after each pass are kept.
+            mesh_axis: as in `translate`.
 
         Raises:
             GmlmError: for arguments that the sampler does not accept.
@@ -418,6 +425,7 @@ class Translator:
             None if init is None else {self.pair.target: init},
             Decoding(given, -1, lengths, rows, values=values),
             trace,
+            mesh_axis,
         )
         tokens, score, length, passes = (a[:, 0] for a in (found.tokens, found.score, found.length, found.passes))
         plain = Decoded(tokens, score, length, passes, trace=found.trace, seen=None if found.seen is None else found.seen[:, 0])

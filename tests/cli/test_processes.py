@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from cli_cases import CHAIN, ROOT, ROWS, gmlm
 from real_data import real_file
-from translation_cases import PROGRAM, toy_pairs, toy_vocabulary, write_texts
+from translation_cases import PROGRAM, toy_pairs, toy_vocabulary, write_bundles, write_texts
 
 import gmlmdsl as gm
 from gmlmdsl.cli import _processes
@@ -350,6 +350,25 @@ def test_a_pipeline_of_processes_is_that_of_one_and_goes_on_after_a_signal(tmp_p
         fits = [gm.load_fit(tmp_path / folder / f"{name}.fit").params for folder in ("one", "all")]
         for a, b in zip(*(jax.tree.leaves(eqx.filter(f, eqx.is_array)) for f in fits), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.slow
+def test_sentences_of_processes_are_those_of_one(tmp_path: Path):
+    """150 lines are three batches: translations, distilled lines and scores are equal to the bit."""
+    write_bundles(tmp_path)
+    texts = write_texts(tmp_path, "text", toy_pairs(150))
+    several: tuple[tuple[object, ...], ...] = ((), ("--processes", 2))
+    words = ["translate", "translate.bundle", texts[0], "--n-best", 2, "--batch-size", 256]
+    outs = [run(*words, *more, cwd=tmp_path)[0] for more in several]
+    assert outs[0] == outs[1] and len(outs[0].splitlines()) >= 150
+    distilled = []
+    for k, more in enumerate(several):
+        out, _ = run("distill", "teacher.bundle", texts[0], "--out", f"{k}.de", *more, cwd=tmp_path)
+        assert out.count("150 lines, 150 decoded now") == 1
+        distilled.append((tmp_path / f"{k}.de").read_text())
+    assert distilled[0] == distilled[1] and not (tmp_path / "1.de.chunks").exists()
+    found = [json.loads(run("evaluate", "translate.bundle", *texts, "--json", *more, cwd=tmp_path)[0]) for more in several]
+    assert all(e["refine"].pop("seconds") > 0 for e in found) and found[0] == found[1]
 
 
 def test_processes_that_take_steps_by_the_clock_are_refused(tmp_path: Path):

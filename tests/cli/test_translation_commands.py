@@ -11,15 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from translation_cases import PROGRAM, toy_pairs, toy_vocabulary, write_texts
+from translation_cases import PROGRAM, toy_pairs, toy_vocabulary, write_bundles, write_texts
 from typer.testing import CliRunner
 
-import gmlmdsl as gm
 from gmlmdsl.cli._translation_commands import app
 from gmlmdsl.cli._translation_show import EvaluateRequest, TranslateRequest, run_evaluate, run_translate
-from gmlmdsl.train._network_fit import NetworkFit
 from gmlmdsl.translation import Shortlist, _shortlist, evaluate, read_bundle, read_lines, score
-from gmlmdsl.translation._bundle import load_translator, write_translator
+from gmlmdsl.translation._bundle import load_translator
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 ROOT = Path(__file__).parents[2]
@@ -28,16 +26,10 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two bundles of random weights, a program, texts."""
-    out, words = tmp_path_factory.mktemp("translate"), toy_vocabulary()
-    program = gm.parse(PROGRAM, V=words.size)
-    none = np.zeros(0)
-    for seed, name in enumerate(("translate", "teacher")):
-        model = program.model(name)
-        meta = program.provenance() | {"model": name, "seed": seed, "mask": "corrupt", "rows": 1, "seconds": 0.0, "cells": 1, "widths": [8]}
-        fit = NetworkFit(model.init_params(seed), none, none, np.zeros((0, 3)), "steps", meta, model.graph, lambda m=model: m)
-        write_translator(out / f"{name}.bundle", fit, program, words, "en-de")
+    out = tmp_path_factory.mktemp("translate")
+    write_bundles(out)
     (out / "toy.gmlm").write_text(PROGRAM)
-    (out / "vocabulary.model").write_bytes(words.data)
+    (out / "vocabulary.model").write_bytes(toy_vocabulary().data)
     write_texts(out, "train", toy_pairs(40))
     write_texts(out, "test", toy_pairs(6, 2))
     return out
@@ -167,6 +159,11 @@ def test_distillation(folder: Path, tmp_path: Path):
     assert "6 lines, 6 decoded now" in found.stdout and len(read_lines(tmp_path / "out.de")) == 6
     missing = run("distill", folder / "teacher.bundle", folder / "test.en", "--out", tmp_path / "no" / "out.de", status=1)
     assert "E560" in missing.stderr
+
+
+def test_several_processes_translate_a_file(folder: Path):
+    found = run("translate", folder / "translate.bundle", "--processes", 2, stdin="red dog\n", status=2)
+    assert "several processes translate a file" in " ".join(found.output.replace("│", " ").split())
 
 
 @pytest.fixture

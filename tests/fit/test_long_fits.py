@@ -42,6 +42,7 @@ LAPLACE = TEXT.replace("normal(0, 1)", "laplace(0, 0.05)")
 WAYS = {
     "lbfgs": {"mask": "single"},
     "lbfgs of missing cells": {"mask": "single", "x": GAPS, "missing": -1},
+    "starts": {"mask": "single", "starts": 3},
     "lbfgs at kinks": {"model": LAPLACE, "mask": "single"},
     "adam": {"mask": "single", "optimizer": optax.adam(0.05), "batch_size": 20, "max_steps": 12},
     "pcd": {"method": gm.PersistentContrastiveDivergence(steps=96, **PCD)},
