@@ -76,6 +76,7 @@ class Line:
         number: its number within its request, from which its random numbers follow.
         tokens: the number of its source tokens.
         wish: its options.
+        phrases: the texts that its translation must contain.
         answer: the future of its translation.
     """
 
@@ -83,6 +84,7 @@ class Line:
     number: int
     tokens: int
     wish: Wish
+    phrases: Sequence[str]
     answer: asyncio.Future[Translation]
 
 
@@ -109,8 +111,8 @@ class Batcher:
         """The number of source tokens that wait."""
         return sum(line.tokens for line in self.waiting if not line.answer.done())
 
-    def add(self, texts: Sequence[str], wish: Wish) -> list[Line]:
-        """Queue the lines of a request, all or none.
+    def add(self, texts: Sequence[str], wish: Wish, phrases: Sequence[Sequence[str]]) -> list[Line]:
+        """Queue the lines of a request, with the phrases of each, all or none.
 
         Raises:
             HTTPException: 503 if too many tokens wait; 413 if the request alone has too many.
@@ -122,7 +124,8 @@ class Batcher:
         if self.tokens + sum(counts) > self.limits.waiting:
             raise HTTPException(503, f"{self.tokens:,} subword tokens wait already: send the request again later", AGAIN)
         loop = asyncio.get_running_loop()
-        found = [Line(t, k, n, wish, loop.create_future()) for k, (t, n) in enumerate(zip(texts, counts, strict=True))]
+        each = enumerate(zip(texts, counts, phrases, strict=True))
+        found = [Line(t, k, n, wish, p, loop.create_future()) for k, (t, n, p) in each]
         self.waiting.extend(found)
         self._arrived.set()
         return found
@@ -173,9 +176,9 @@ class Batcher:
     def _translations(self, batch: Sequence[Line]) -> list[Translation]:
         wish = batch[0].wish
         options = {k: v for k, v in vars(wish.options).items() if k != "trace"}
-        return self.translator.translate(
-            [line.text for line in batch], prefix=wish.prefix, numbers=[line.number for line in batch], **options
-        )
+        phrases = [line.phrases for line in batch] if any(line.phrases for line in batch) else None
+        texts, numbers = [line.text for line in batch], [line.number for line in batch]
+        return self.translator.translate(texts, prefix=wish.prefix, phrases=phrases, numbers=numbers, **options)
 
 
 def service(translator: Translator, limits: Limits, hosts: Sequence[str] = ("*",)) -> Starlette:
@@ -191,8 +194,8 @@ def service(translator: Translator, limits: Limits, hosts: Sequence[str] = ("*",
     async def translate(request: Request) -> Response:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise HTTPException(415, "the body must be JSON, with the header `Content-Type: application/json`")
-        texts, wish = _request(await _body(request, limits), limits, translator)
-        lines = batcher.add(texts, wish)
+        texts, wish, phrases = _request(await _body(request, limits), limits, translator)
+        lines = batcher.add(texts, wish, phrases)
         try:
             found = await asyncio.wait_for(asyncio.gather(*(line.answer for line in lines)), limits.seconds)
         except TimeoutError:
@@ -284,8 +287,8 @@ async def _body(request: Request, limits: Limits) -> Any:
         raise HTTPException(400, f"the body is not JSON: {error}") from None
 
 
-def _request(body: Any, limits: Limits, translator: Translator) -> tuple[list[str], Wish]:
-    """Return the lines of a request and their options.
+def _request(body: Any, limits: Limits, translator: Translator) -> tuple[list[str], Wish, list[list[str]]]:
+    """Return the lines of a request, their options, and the phrases of each line.
 
     Raises:
         GmlmError: E506 and E507 for entries that are unknown or of another kind.
@@ -294,8 +297,8 @@ def _request(body: Any, limits: Limits, translator: Translator) -> tuple[list[st
     if not isinstance(body, dict):
         raise fail("E507", "the body must be an object", help='write {"lines": ["A dog runs."]}')
     for name in body:
-        if name not in ("lines", *KINDS):
-            raise unknown(f"a request has no entry `{name:.40}`", name, ("lines", *KINDS))
+        if name not in ("lines", "phrases", *KINDS):
+            raise unknown(f"a request has no entry `{name:.40}`", name, ("lines", "phrases", *KINDS))
     lines = body.get("lines")
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
         raise fail("E507", f"`lines` must be a list of texts, got {lines!r:.60}", help='write {"lines": ["A dog runs."]}')
@@ -311,7 +314,23 @@ def _request(body: Any, limits: Limits, translator: Translator) -> tuple[list[st
     whole_number("seed", options.seed, 0)
     if options.seed >= 1 << 64:
         raise fail("E507", f"seed must be below 2^64, got {options.seed}")
-    return lines, Wish(replace(options, sampler=translator.sampler_named(options.sampler)), prefix)
+    options = replace(options, sampler=translator.sampler_named(options.sampler))
+    return lines, Wish(options, prefix), _phrases(body.get("phrases"), options, len(lines), translator)
+
+
+def _phrases(stated: Any, options: TranslationOptions, lines: int, translator: Translator) -> list[list[str]]:
+    """Return the phrases that the translation of each line must contain.
+
+    Raises:
+        GmlmError: E584 and E507 unless there is a list of texts for each line.
+    """
+    if stated is None:
+        return [[]] * lines
+    if not isinstance(stated, list) or len(stated) != lines:
+        message = f"`phrases` must be a list with a list of texts for each of {lines:,} lines, got {stated!r:.60}"
+        raise fail("E584", message, help='write {"lines": ["A dog runs."], "phrases": [["ein Hund"]]}')
+    translator.forced_phrases(stated, options, range(lines))
+    return stated
 
 
 def _answer(lines: Sequence[Line], found: Sequence[Translation], cells: int) -> JsonObject:
@@ -343,6 +362,7 @@ def _description(translator: Translator, limits: Limits) -> JsonObject:
     """Return the interface as an OpenAPI document."""
     text, number = {"type": "string"}, {"type": "number"}
     entries = {"lines": {"type": "array", "items": text, "maxItems": limits.lines}}
+    entries["phrases"] = {"type": "array", "items": {"type": "array", "items": text}}
     entries |= {name: {"type": kind} for name, kind in KINDS.items()}
     entries["sampler"] = {"type": "string", "enum": list(translator.model.samplers)}
     scored = {"text": text, "score": number}

@@ -119,6 +119,7 @@ def translate(
     ] = 1,
     draft: o.Drafts = None,
     prefix: Annotated[str | None, typer.Option("--prefix", metavar="TEXT", help="What every translation begins with.")] = None,
+    phrases: o.Phrases = None,
     drop_repeats: Annotated[bool, typer.Option("--drop-repeats", help="Leave out words that repeat the word before.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print the text after every pass, on the error stream.")] = False,
     batch_size: Annotated[

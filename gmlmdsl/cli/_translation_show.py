@@ -78,6 +78,7 @@ class TranslateRequest:
     n_best: int
     draft: Path | None
     prefix: str | None
+    phrases: Path | None
     drop_repeats: bool
     trace: bool
     batch_size: int | None
@@ -230,11 +231,12 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
         bundle, sampler=how.sampler, allow_python=allow_python, rerank=how.rerank, precision=how.precision, shortlist=how.shortlist
     )
     drafts = None if how.draft is None else read_lines(how.draft)
+    phrases = None if how.phrases is None else ([t for t in line.split("\t") if t.strip()] for line in read_lines(how.phrases))
     size = how.batch_size or (1 if text is None and stdin_bytes().isatty() else LINES_AT_ONCE if how.mesh_axis else 64)
     options = TranslationOptions(None, how.n_best, how.drop_repeats, how.seed, how.cut, how.trace, how.mesh_axis)
     known = None if text is None else read_lines(text)
     lines = lines_in(stdin_bytes(), "the standard input") if known is None else known
-    found = translator.stream(lines, options, batch_size=size, prefix=how.prefix, drafts=drafts)
+    found = translator.stream(lines, options, batch_size=size, prefix=how.prefix, drafts=drafts, phrases=phrases)
     out, shortened, few = sys.stdout.buffer, 0, 0
     # On a terminal the printed lines themselves show the progress.
     watched = known is not None and not out.isatty()

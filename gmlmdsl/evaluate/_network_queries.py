@@ -445,6 +445,45 @@ def log_conditional(lowered: Lowered, params: Networks, x: Rows, K: Sequence[int
     return answer(out, (*rows.shape, *out.shape[1:]))
 
 
+def log_hidden(lowered: Lowered, params: Networks, codes: Array, hidden: Array, given: tuple[Array, ...]) -> Array:
+    """Return the sum over hidden cells i of log p(x_i | the visible cells) of rows with one input.
+
+    The hidden cells of a row are predicted in one pass, independently of one another. Few programs
+    are compiled: one for each power of two of rows and each standard width.
+
+    Args:
+        lowered: the model.
+        params: its network.
+        codes: the codes of whole rows, shape (rows, cells), -1 after the length of each.
+        hidden: which cells the network does not see, shape (rows, cells).
+        given: the codes of each given variable, shape (1, entries), -1 for padding.
+
+    Returns:
+        Array of shape (rows,).
+
+    Raises:
+        GmlmError: E742 for a causal network.
+    """
+    verify_all_seen(lowered.graph)
+    lengths, n = present_lengths(codes), lowered.graph.n_random
+    width = min(standard_widths(int(lengths.max(initial=1)))[-1], n)
+    most = max(1, MOST_LOGITS // (width * int(lowered.graph.sizes.max())))
+    count = 1 << min(max(len(codes) - 1, 0).bit_length(), most.bit_length() - 1)
+    make, found = device_given(NetworkRows(codes[:1].T, given, (1,))), []
+    for start in range(0, len(codes), count):
+        some = np.minimum(np.arange(start, start + count), len(codes) - 1)
+        of = OfNetwork(*make, on_device(lengths[None, some]))
+        found.append(_log_hidden(of, params, on_device(codes[some, :width].T), on_device(hidden[some, :width].T)))
+    return _joined(found, len(codes))
+
+
+@bounded_jit
+def _log_hidden(make: OfNetwork, params: Networks, codes: jax.Array, hidden: jax.Array) -> jax.Array:
+    graph = make(params, codes)
+    logits = graph.logits(params, jnp.where(hidden, graph.most_values, codes))
+    return -jnp.where(hidden & (codes >= 0), derive.negative_log(logits, codes), 0.0).sum(axis=0)
+
+
 @bounded_jit
 def _own_tables(make: OfNetwork, params: Networks, codes: jax.Array, held: jax.Array) -> jax.Array:
     return derive.cell_tables(make(params, codes), params, codes, held)

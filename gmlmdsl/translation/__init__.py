@@ -40,10 +40,10 @@ from ._pipeline_stages import PipelineOptions as PipelineOptions
 from ._rerank import RERANKED as RERANKED
 from ._rerank import Reranked as Reranked
 from ._rerank import candidate_count as candidate_count
+from ._segments import lines_cut as lines_cut
 from ._shortlist import Shortlist as Shortlist
 from ._train_pairs import Recipe as Recipe
 from ._translator import Translation as Translation
 from ._translator import TranslationOptions as TranslationOptions
 from ._translator import Translator as Translator
-from ._translator import lines_cut as lines_cut
 from ._vocabulary import Vocabulary as Vocabulary

@@ -19,7 +19,8 @@ from .._types import JsonObject
 from ..decode import stutters
 from ..networks import FLOAT32
 from ._metrics import RESAMPLES, Scores, corpus_bleu, has_spaces, score, stutter, verify_parallel
-from ._translator import Decoded, Translator, lines_cut
+from ._segments import lines_cut
+from ._translator import Decoded, Translator
 from .limits import TOP_LENGTHS
 
 

@@ -5,11 +5,9 @@ Lines that are too long for the model are split at ends of sentences, cut, or re
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +19,9 @@ from ..decode import CodeRows, Decoding, RowDecoder
 from ..decode import drop_repeats as without_repeats
 from ..networks import AUTO, FLOAT32, fastest, reduced, verify_precision
 from ..program import AUTOREGRESSIVE, ir
+from ._phrases import Draft, Phrases, encoded_phrases, with_phrases
 from ._programs import Pair, sides
+from ._segments import Segments, joined_text, segments
 from ._vocabulary import is_many
 from .limits import LINES_AT_ONCE
 
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 PARTS = 256  # Part j of line k has the row number k * PARTS + j.
-# A sentence ends with a full stop, question or exclamation mark, optional closing characters, and
-# white space. Chinese and Japanese marks need no white space. A run of marks is matched once, as a
-# whole, so that a line of dots takes no longer than any other line.
-ENDS = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+(\s+)|[。！？]+[」』”’）]*(\s*)")
 
 
 @dataclass(frozen=True)
@@ -190,6 +186,7 @@ class Translator:
         n_best: int = 1,
         drafts: Sequence[str] | None = None,
         prefix: str | None = None,
+        phrases: Sequence[Sequence[str]] | None = None,
         lengths: Sequence[int] | None = None,
         drop_repeats: bool = False,
         seed: int = 0,
@@ -211,6 +208,9 @@ class Translator:
                 ones.
             drafts: for each line a translation from which refinement starts.
             prefix: a text with which every translation begins.
+            phrases: for each line the texts that its translation must contain. The line is decoded
+                without them first. Each text that is lacking then replaces a few subword tokens
+                where the network finds it likeliest, and the sampler refines the rest around it.
             lengths: for each line the number of subword tokens of its translation, including the
                 end mark, if it is known.
             drop_repeats: whether words that repeat the previous word are removed; see
@@ -227,9 +227,11 @@ class Translator:
 
         Raises:
             GmlmError: with one of these codes:
-                - E507: the batch size is below 1, or there is no such axis.
+                - E507: the batch size is below 1, or there is no such axis; a phrase has letters
+                  that the vocabulary lacks.
                 - E582: a sentence is too long.
-                - E584: drafts, lengths or numbers do not fit.
+                - E583: a phrase has no room.
+                - E584: drafts, phrases, lengths or numbers do not fit.
                 - E585: the prefix does not fit.
         """
         options = TranslationOptions(sampler, n_best, drop_repeats, seed, cut, trace, mesh_axis)
@@ -240,17 +242,23 @@ class Translator:
         places = (
             range(len(lines)) if numbers is None else [whole_number("numbers", n, 0) for n in _one_a_line("numbers", numbers, len(lines))]
         )
+        forced = None
+        if phrases is not None:
+            if lengths is not None:
+                help = "leave one of both out"
+                raise fail("E584", "a length is that of the translation without its phrases, which may change it", help=help)
+            forced = self.forced_phrases(_one_a_line("phrases", phrases, len(lines)), options, places)
         out: list[Translation] = []
         for start in range(0, len(lines), batch_size):
             part = slice(start, start + batch_size)
             beside = None if drafts is None else drafts[part]
             known = None if lengths is None else lengths[part]
-            out += self._window(lines[part], options, places[part], prefix, beside, known)
+            out += self._window(lines[part], options, places[part], prefix, beside, known, None if forced is None else forced[part])
         return out
 
     def stream(
         self, lines: Iterable[str], options: TranslationOptions = TranslationOptions(), *, batch_size: int = 64, prefix: str | None = None,
-        drafts: Iterable[str] | None = None,
+        drafts: Iterable[str] | None = None, phrases: Iterable[Sequence[str]] | None = None,
     ) -> Iterator[Translation]:  # fmt: skip
         """Yield translations of lines as they arrive, `batch_size` at a time; see `translate`.
 
@@ -260,27 +268,32 @@ class Translator:
             batch_size: the number of lines that are decoded together.
             prefix: a text with which every translation begins.
             drafts: for each line a translation from which refinement starts.
+            phrases: for each line the texts that its translation must contain.
 
         Raises:
-            GmlmError: E507 for a batch size below 1, E584 if there are fewer or more drafts than
-                lines.
+            GmlmError: E507 for a batch size below 1, E584 if there are fewer or more drafts or
+                phrases than lines.
         """
         batch_size = whole_number("batch_size", batch_size, 1)
         for text in (lines, drafts):
             if text is not None:
                 _verify_lines(text)
-        source, beside, start = iter(lines), None if drafts is None else iter(drafts), 0
+        if phrases is not None and not is_many(phrases):
+            raise fail("E584", f"phrases must be a list, one for each line, got {phrases!r:.60}")
+        stated = {"drafts": drafts, "phrases": phrases}
+        beside = {name: iter(values) for name, values in stated.items() if values is not None}
+        source, start = iter(lines), 0
         if not isinstance(options, TranslationOptions):
             raise fail("E507", f"options must be a `TranslationOptions`, got {options!r:.60}")
         while window := _texts_of(islice(source, min(batch_size, 1 << 31)), start):
-            known = None if beside is None else list(islice(beside, len(window)))
-            if known is not None and len(known) < len(window):
-                message = f"the drafts end after {counted(start + len(known), 'line')}, and there are more to translate"
-                raise fail("E584", message, help="give one for each line; an empty one is a line too")
-            yield from self._window(window, options, range(start, start + len(window)), prefix, known, None)
+            known = {name: _next_of(name, values, len(window), start) for name, values in beside.items()}
+            numbers = range(start, start + len(window))
+            forced = self.forced_phrases(known["phrases"], options, numbers) if phrases is not None else None
+            yield from self._window(window, options, numbers, prefix, known.get("drafts"), None, forced)
             start += len(window)
-        if beside is not None and next(beside, None) is not None:
-            raise fail("E584", f"there are more drafts than the {counted(start, 'line')} to translate")
+        for name, values in beside.items():
+            if next(values, None) is not None:
+                raise fail("E584", f"there are more {name} than the {counted(start, 'line')} to translate")
 
     def _window(
         self,
@@ -290,6 +303,7 @@ class Translator:
         prefix: str | None,
         drafts: Sequence[str] | None,
         lengths: Sequence[int] | None,
+        phrases: Sequence[Phrases] | None = None,
     ) -> list[Translation]:
         """Translate some lines, whose parts are decoded together."""
         cells = self.pair.cells[0]
@@ -306,20 +320,79 @@ class Translator:
             raise fail("E584", message, help="translate drafts by refinement; `prefix` forces how a translation begins")
         source = self.vocabulary.rows([list(parts[k].pieces[j]) for k, j in places], cells)
         clamp = None if prefix is None else self._prefixes(prefix, [j == 0 for _, j in places])
+        init = None if drafts is None else self._drafts([drafts[k] for k, _ in places], [numbers[k] + 1 for k, _ in places])
+        rows = np.array([numbers[k] * PARTS + j for k, j in places])
+        made = self._parts(source, o, rows, clamp, init, None if lengths is None else [lengths[k] for k, _ in places])
+        if phrases is not None and any(phrases[k] for k, _ in places):
+            made = self._with_phrases(source, o, rows, clamp, made, [phrases[k] if j == 0 else None for k, j in places])
+        at = iter(made)
+        return [joined([next(at) for _ in part.pieces], part) for part in parts]
+
+    def _parts(
+        self, source: Array, o: TranslationOptions, rows: Array, clamp: Array | None, init: Array | None,
+        lengths: Sequence[int] | None = None,
+    ) -> list[Translation]:  # fmt: skip
+        """Translate parts of lines."""
         found = self.decode(
             source,
             sampler=o.sampler,
             clamp=clamp,
-            init=None if drafts is None else self._drafts([drafts[k] for k, _ in places], [numbers[k] + 1 for k, _ in places]),
-            lengths=None if lengths is None else [lengths[k] for k, _ in places],
+            init=init,
+            lengths=lengths,
             seed=o.seed,
-            rows=np.array([numbers[k] * PARTS + j for k, j in places]),
+            rows=rows,
             candidates=o.n_best > 1,
             trace=o.trace,
             mesh_axis=o.mesh_axis,
         )
-        at = iter(self._texts(found, o, np.zeros(len(places), int) if clamp is None else (clamp >= 0).sum(axis=1)))
-        return [joined([next(at) for _ in part.pieces], part) for part in parts]
+        return self._texts(found, o, np.zeros(len(rows), int) if clamp is None else (clamp >= 0).sum(axis=1))
+
+    def _with_phrases(
+        self,
+        source: Array,
+        o: TranslationOptions,
+        rows: Array,
+        clamp: Array | None,
+        made: Sequence[Translation],
+        phrases: Sequence[Phrases | None],
+    ) -> list[Translation]:
+        """Translate parts once more around the phrases that their lines must contain.
+
+        `phrases` has an entry for the first part of each line, and None for its other parts. Parts
+        without a phrase keep their translation.
+        """
+        held = [0] * len(made) if clamp is None else (clamp >= 0).sum(axis=1)
+        end, starts = self.vocabulary.end, [k for k, p in enumerate(phrases) if p is not None]
+        drafts = [Draft.of((*t.pieces, end) if t.ended else t.pieces, int(n)) for t, n in zip(made, held, strict=True)]
+        for first, after in pairwise([*starts, len(made)]):
+            line, wanted = slice(first, after), phrases[first]
+            if wanted:
+                drafts[line] = with_phrases(self, source[line], drafts[line], wanted, int(rows[first]) // PARTS + 1)
+        out, some = list(made), np.array([k for k, d in enumerate(drafts) if d.has_phrase], int)
+        if len(some):
+            init, fixed = np.stack([drafts[k].rows(self.pair.cells[1]) for k in some], axis=1)
+            for k, t in zip(some, self._parts(source[some], o, rows[some], fixed, init), strict=True):
+                out[k] = replace(t, passes=t.passes + made[k].passes)
+        return out
+
+    def forced_phrases(self, phrases: Sequence[Any], o: TranslationOptions, numbers: Sequence[int]) -> list[Phrases]:
+        """Return the subword tokens of the phrases that the translation of each line must contain.
+
+        Args:
+            phrases: the texts of each line.
+            o: the options of translation.
+            numbers: the numbers of the lines, counted from 0, for messages.
+
+        Raises:
+            GmlmError: E584 for an autoregressive sampler and with `drop_repeats`; E507 for anything
+                but texts whose letters the vocabulary has.
+        """
+        if self.is_autoregressive(o.sampler):
+            message = f"sampler `{self.sampler_named(o.sampler)}` goes from the first piece on, and places no phrase"
+            raise fail("E584", message, help="force phrases by refinement; `prefix` forces how a translation begins")
+        if o.drop_repeats:
+            raise fail("E584", "`drop_repeats` could drop a word of a phrase", help="leave one of both out")
+        return [encoded_phrases(self.vocabulary, texts, n + 1) for texts, n in zip(phrases, numbers, strict=True)]
 
     def decoder(self, sampler: str | None = None) -> RowDecoder:
         """Return the decoder of a sampler, see `sampler_named`, with verified parameters.
@@ -590,6 +663,19 @@ def _texts_of(lines: Iterable[Any], first: int) -> list[str]:
     return found
 
 
+def _next_of(what: str, values: Iterator[Any], count: int, start: int) -> list[Any]:
+    """Return the next values that belong to lines from number `start` on.
+
+    Raises:
+        GmlmError: E584 if there are fewer.
+    """
+    found = list(islice(values, count))
+    if len(found) < count:
+        message = f"the {what} end after {counted(start + len(found), 'line')}, and there are more to translate"
+        raise fail("E584", message, help="give one for each line; an empty one is a line too")
+    return found
+
+
 def _one_a_line(what: str, values: Any, lines: int) -> list[Any]:
     """Return values that belong to the lines as a list.
 
@@ -602,80 +688,3 @@ def _one_a_line(what: str, values: Any, lines: int) -> list[Any]:
     if len(found) != lines:
         raise fail("E584", f"there are {lines:,} lines and {len(found):,} {what}", help="give one for each line")
     return found
-
-
-@dataclass(frozen=True)
-class Segments:
-    """A line in the form that the model reads.
-
-    Attributes:
-        pieces: the subword tokens of each part, including the end mark; an empty line has no part.
-        joints: the text between successive parts, one entry fewer than there are parts.
-        cut: the number of parts that were cut.
-    """
-
-    pieces: tuple[tuple[int, ...], ...]
-    joints: tuple[str, ...] = ()
-    cut: int = 0
-
-
-def lines_cut(lines: int) -> str:
-    """Return the message about a number of lines with parts that were cut."""
-    return f"{counted(lines, 'line')} lost the end of a sentence that is longer than the model takes"
-
-
-def sentences_in(line: str) -> tuple[list[str], list[str]]:
-    """Return the sentences of a line, and the white space between them."""
-    parts, joints, start = [], [], 0
-    for found in ENDS.finditer(line):
-        space = found[1] if found[1] is not None else found[2]
-        end = found.end() - len(space)
-        if found.end() >= len(line):
-            break
-        parts.append(line[start:end])
-        joints.append(space)
-        start = found.end()
-    return [*parts, line[start:]], joints
-
-
-def joined_text(texts: Sequence[str], joints: Sequence[str]) -> str:
-    """Return translated sentences, joined by the white space between the source sentences.
-
-    If there is none, a blank joins them, except after wide letters such as Chinese ones.
-    """
-    found = texts[0]
-    for joint, text in zip(joints, texts[1:], strict=True):
-        space = " " if found and unicodedata.east_asian_width(found[-1]) not in ("W", "F") else ""
-        found += (joint or space) + text
-    return found
-
-
-def segments(line: str, vocabulary: Vocabulary, cells: int, number: int, cut: bool) -> Segments:
-    """Split a line that does not fit into sentences; return any other line as one part.
-
-    Lines that fit stay whole. A model that was trained on single sentences drops all but one of
-    several.
-
-    Args:
-        line: the text.
-        vocabulary: the vocabulary of its subword tokens.
-        cells: the maximum number of subword tokens of a part, including the end mark.
-        number: the number of the line, counted from 1, for messages.
-        cut: whether a sentence that does not fit is cut.
-
-    Raises:
-        GmlmError: E582 for a sentence that does not fit, unless `cut` is true.
-    """
-    if not line.strip():
-        return Segments(())
-    whole = vocabulary.encode([line])[0]
-    if len(whole) <= cells:
-        return Segments((tuple(whole),))
-    parts, joints = sentences_in(line)
-    encoded = vocabulary.encode(parts)
-    over = next((len(pieces) for pieces in encoded if len(pieces) > cells), None)
-    if over is not None and not cut:
-        message = f"line {number} has a sentence of {over:,} pieces, and the model takes {cells - 1:,} and an end mark"
-        raise fail("E582", message, help="split it, or allow that its end is cut off (`--cut`, `cut=True`)")
-    found = tuple(tuple(pieces) if len(pieces) <= cells else (*pieces[: cells - 1], pieces[-1]) for pieces in encoded)
-    return Segments(found, tuple(joints), sum(len(pieces) > cells for pieces in encoded))

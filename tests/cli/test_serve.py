@@ -83,6 +83,14 @@ def test_lines_are_answered_as_the_translator_does(address: str, translator: gm.
     assert asked(address, {"lines": []}) == (200, {"translations": [], "warnings": []})
 
 
+def test_phrases_are_those_of_each_line(address: str, translator: gm.Translator):
+    lines, phrases = ["one two", "", "dog runs"], [["rot"], [], ["katze"]]
+    status, found = asked(address, {"lines": lines, "phrases": phrases})
+    own = translator.translate(lines, phrases=phrases)
+    assert status == 200 and [row["text"] for row in found["translations"]] == [t.text for t in own]
+    assert all(p in row["text"] for row, texts in zip(found["translations"], phrases, strict=True) for p in texts)
+
+
 def test_random_numbers_follow_from_the_place_in_the_request(translator: gm.Translator):
     """However requests are put together; a batch of two requests has two first lines."""
     lines = [s for s, _ in toy_pairs(6)]
@@ -94,8 +102,8 @@ def test_random_numbers_follow_from_the_place_in_the_request(translator: gm.Tran
 
     async def both() -> list[str]:
         batcher = Batcher(translator, Limits())
-        _, wish = _serve._request({"lines": [], "sampler": "apart", "seed": 5}, Limits(), translator)
-        first, second = batcher.add(lines[:3], wish), batcher.add(lines, wish)
+        _, wish, _ = _serve._request({"lines": [], "sampler": "apart", "seed": 5}, Limits(), translator)
+        first, second = batcher.add(lines[:3], wish, [[]] * 3), batcher.add(lines, wish, [[]] * 6)
         await batcher._translate(batcher._next())
         assert batcher.metrics["batches_total"] == 1 and not batcher.waiting
         assert [line.answer.result().text for line in first] == own[:3]
@@ -127,6 +135,10 @@ def test_long_lines_lose_no_other_line(address: str, translator: gm.Translator):
         ({"lines": ["one"], "seed": 1 << 64}, 400, "below 2^64"),
         ({"lines": ["one"], "sampler": "beam"}, 400, "no sampler `beam`"),
         ({"lines": ["one"], "prefix": "rot " * 20}, 400, "the prefix has"),
+        ({"lines": ["one"], "phrases": ["rot"]}, 400, "list of texts"),
+        ({"lines": ["one"], "phrases": []}, 400, "for each of 1 lines"),
+        ({"lines": ["one"], "phrases": [["rot"]], "drop_repeats": True}, 400, "could drop a word"),
+        ({"lines": ["one"], "phrases": [["rot " * 20]]}, 400, "no room for a phrase"),
         ({"lines": ["one"] * 9}, 413, "at most 8"),
         ({"lines": ["one " * 600]}, 413, "more than 2,000 bytes"),
     ],

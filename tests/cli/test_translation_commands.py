@@ -68,6 +68,14 @@ def test_drafts_and_traces(folder: Path, tmp_path: Path):
     assert "E584" in run("translate", folder / "translate.bundle", "--draft", tmp_path / "draft", stdin="one\n", status=1).stderr
 
 
+def test_phrases_of_each_line(folder: Path, tmp_path: Path):
+    (tmp_path / "phrases").write_text("rot\tkatze\n\n")
+    found = run("translate", folder / "translate.bundle", "--phrases", tmp_path / "phrases", stdin="one\nred\n").stdout.splitlines()
+    assert "rot" in found[0] and "katze" in found[0]
+    assert found[1] == run("translate", folder / "translate.bundle", stdin="one\nred\n").stdout.splitlines()[1]
+    assert "E584" in run("translate", folder / "translate.bundle", "--phrases", tmp_path / "phrases", stdin="one\n", status=1).stderr
+
+
 @pytest.mark.produces("E575")
 def test_what_cannot_be_translated(folder: Path):
     bundle = folder / "translate.bundle"
