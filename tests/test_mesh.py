@@ -97,9 +97,7 @@ def test_an_axis_needs_a_mesh():
         model.fit(ROWS, mesh_axis="rows")
 
 
-SEARCH = (
-    MODEL
-    + """
+SEARCH = """
 network net = transformer(layers = 1, heads = 2, width = 8, causal = true)
 network two = transformer(layers = 1, heads = 2, width = 8)
 model text { var y[i in range(4)] : range(3)  conditional y ~ net() }
@@ -107,7 +105,6 @@ model more { var y[i in range(4)] : range(3)  conditional y ~ two() }
 sampler drawn for text = autoregressive(decode = sample)
 sampler cells for more { update y[i] for i in range(4) }
 """
-)
 
 
 def test_decodes_and_chains_of_a_network_need_a_mesh_too():
