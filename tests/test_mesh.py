@@ -125,7 +125,7 @@ def test_decodes_and_chains_of_a_network_need_a_mesh_too():
 def test_parts_are_dealt_out_to_the_places_of_an_axis(monkeypatch: pytest.MonkeyPatch):
     """Process 0 has two of three places, and computes parts 0, 1, 3, 4, ..; the other sends it the rest."""
     mine, other = jax.devices()[0], SimpleNamespace(process_index=1)
-    devices = np.array([[mine, other], [mine, mine], [other, other]])
+    devices = np.array([[other, mine], [mine, mine], [other, other]])
     mesh: Any = SimpleNamespace(shape={"data": 3}, axis_names=("data", "copies"), devices=devices)
     spread, begun, open_ = Spread(mesh, "data"), [], [0, 0]
     assert spread.several and spread.places == [mine, mine, other]
@@ -152,6 +152,28 @@ def test_parts_are_dealt_out_to_the_places_of_an_axis(monkeypatch: pytest.Monkey
     assert found[3]["c"].dtype == np.float32 and found[3]["c"] == 3
     monkeypatch.setattr(_mesh, "of_every", None)  # a single part is computed by every process
     assert [found["c"] for found in _mesh.in_parts(spread, 1, part)] == [0]
+
+
+class OverTwo(Spread):
+    """An axis that counts as one of two devices."""
+
+    devices = 2  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"),
+    [((3, 8), (None, "data")), ((8, 4), ("data", None)), ((6, 9), ("data", None)), ((4, 4), ("data", None)), ((5,), (None,)), ((), ())],
+)
+def test_weights_are_shared_out_along_their_longest_axis_that_allows_it(shape: tuple[int, ...], wanted: tuple[str | None, ...]):
+    spread = OverTwo(jax.make_mesh((1,), ("data",)), "data")
+    assert tuple(spread.layout(shape).spec) == wanted
+
+
+def test_weights_are_shared_out_where_batches_are():
+    model = gm.parse(SEARCH.replace("sampler", "mask some for more = bernoulli(y, rate = 0.5)\nsampler", 1)).model("more")
+    y = np.random.default_rng(0).integers(0, 3, (12, 4))
+    with jax.set_mesh(jax.make_mesh((1,), ("data",))), pytest.raises(gm.GmlmError, match=r"(?s)E507.*add `mesh_axis=`"):
+        model.fit(y, "some", max_steps=2, progress=False, weight_axis="data")
 
 
 @pytest.mark.parametrize(("rows", "per_row", "devices", "wanted"), [(1, 4, 8, 2), (4, 3, 6, 4), (4, 3, 8, 8), (64, 1, 3, 66)])
