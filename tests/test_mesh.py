@@ -122,6 +122,19 @@ def test_decodes_and_chains_of_a_network_need_a_mesh_too():
         program.model("text").decode(program.model("text").init_params(0), mesh_axis="data")
 
 
+def test_chains_that_fill_up_are_dropped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Three chains of one row over a mesh that asks for six: as many draws as without it, and equal ones."""
+    model = gm.parse(SEARCH).model("more")
+    params, options = model.init_params(0), {"draws": 4, "chains": 3, "seed": 2, "progress": False}
+    alone = model.sample(params, "cells", **options)["posterior"]["y"].values
+    with jax.set_mesh(jax.make_mesh((1,), ("data",))):
+        with pytest.raises(gm.GmlmError, match=r"E507[\s\S]*written by one device"):
+            model.sample(params, "cells", mesh_axis="data", store=tmp_path / "y.nc", **options)
+        monkeypatch.setattr(_decoding, "_shared_out", lambda rows, per_row, spread: rows[[0, 0]])
+        spread = model.sample(params, "cells", mesh_axis="data", **options)["posterior"]["y"].values
+    assert spread.shape == alone.shape == (3, 4, 4) and (spread == alone).all()
+
+
 def test_parts_are_dealt_out_to_the_places_of_an_axis(monkeypatch: pytest.MonkeyPatch):
     """Process 0 has two of three places, and computes parts 0, 1, 3, 4, ..; the other sends it the rest."""
     mine, other = jax.devices()[0], SimpleNamespace(process_index=1)

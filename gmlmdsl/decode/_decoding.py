@@ -6,7 +6,7 @@ They are chains of updates, or decodes by refinement or cell by cell.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -22,7 +22,7 @@ from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGrap
 from ..graph import FactorGraph, Lowered, lower_let
 from ..networks import AbstractEncoderDecoder, AbstractNetwork, shortlisted
 from ..program import ir
-from ..sample import KernelRun, PreparedRun, SampleOptions, observables, stored, verified_options, verify_chains, verify_draws
+from ..sample import Draws, KernelRun, PreparedRun, SampleOptions, observables, stored, verified_options, verify_chains, verify_draws
 from ._candidates import (
     Candidates,
     Decoding,
@@ -80,6 +80,8 @@ def draw_rows(
     work = work_of(lowered, params, options, more, Candidates(), refines=False)
     observe = _observed(lowered, params, options.observe, work)
     if options.store is not None:
+        if options.mesh_axis is not None:
+            raise fail("E507", "`store=` of a network's chains is written by one device", help="leave out `mesh_axis=`")
         if work.shape or (work.lengths < lowered.graph.n_random).any():
             raise fail("E507", "`store=` takes chains of one row of full length", help="sample some rows at a time, and keep each result")
         _verify_counts(planned.kernel, lowered.graph, work, options, options.chains, observe)
@@ -565,10 +567,9 @@ def _drawn(
     graph, per_row, parts = lowered.graph, options.chains, []
     _verify_counts(kernel, graph, work, options, per_row, observe)
     for chosen, run in _chains(lowered, params, kernel, work, options, observe):
-        found = run.run()
+        found = _first_chains(run.run(), len(chosen) * per_row)  # later chains belong to rows that pad a batch
         kept = found.last.T[:, None] if found.codes is None else found.codes
         bad = (kept == derive.UNDEFINED).any(axis=1) | (found.last.T == derive.UNDEFINED)
-        bad = bad[: len(chosen) * per_row]  # later chains belong to rows that pad a batch
         if bad.any():
             first, cell = (int(i) for i in np.argwhere(bad)[0])
             raise undefined_cell(graph, cell, chosen[first // per_row], work)
@@ -613,6 +614,12 @@ def _chains(
                 spread=spread,
             ),
         )
+
+
+def _first_chains(found: Draws, count: int) -> Draws:
+    """Return the draws of the first `count` chains."""
+    rest = {f.name: jax.tree.map(lambda a: a[:count], getattr(found, f.name)) for f in fields(found)}
+    return Draws(**rest | {"last": found.last[:, :count]})
 
 
 def _shared_out(rows: Array, per_row: int, spread: Spread | None) -> Array:
