@@ -97,9 +97,7 @@ def test_an_axis_needs_a_mesh():
         model.fit(ROWS, mesh_axis="rows")
 
 
-SEARCH = (
-    MODEL
-    + """
+SEARCH = """
 network net = transformer(layers = 1, heads = 2, width = 8, causal = true)
 network two = transformer(layers = 1, heads = 2, width = 8)
 model text { var y[i in range(4)] : range(3)  conditional y ~ net() }
@@ -107,7 +105,6 @@ model more { var y[i in range(4)] : range(3)  conditional y ~ two() }
 sampler drawn for text = autoregressive(decode = sample)
 sampler cells for more { update y[i] for i in range(4) }
 """
-)
 
 
 def test_decodes_and_chains_of_a_network_need_a_mesh_too():
@@ -125,10 +122,23 @@ def test_decodes_and_chains_of_a_network_need_a_mesh_too():
         program.model("text").decode(program.model("text").init_params(0), mesh_axis="data")
 
 
+def test_chains_that_fill_up_are_dropped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Three chains of one row over a mesh that asks for six: as many draws as without it, and equal ones."""
+    model = gm.parse(SEARCH).model("more")
+    params, options = model.init_params(0), {"draws": 4, "chains": 3, "seed": 2, "progress": False}
+    alone = model.sample(params, "cells", **options)["posterior"]["y"].values
+    with jax.set_mesh(jax.make_mesh((1,), ("data",))):
+        with pytest.raises(gm.GmlmError, match=r"E507[\s\S]*written by one device"):
+            model.sample(params, "cells", mesh_axis="data", store=tmp_path / "y.nc", **options)
+        monkeypatch.setattr(_decoding, "_shared_out", lambda rows, per_row, spread: rows[[0, 0]])
+        spread = model.sample(params, "cells", mesh_axis="data", **options)["posterior"]["y"].values
+    assert spread.shape == alone.shape == (3, 4, 4) and (spread == alone).all()
+
+
 def test_parts_are_dealt_out_to_the_places_of_an_axis(monkeypatch: pytest.MonkeyPatch):
     """Process 0 has two of three places, and computes parts 0, 1, 3, 4, ..; the other sends it the rest."""
     mine, other = jax.devices()[0], SimpleNamespace(process_index=1)
-    devices = np.array([[mine, other], [mine, mine], [other, other]])
+    devices = np.array([[other, mine], [mine, mine], [other, other]])
     mesh: Any = SimpleNamespace(shape={"data": 3}, axis_names=("data", "copies"), devices=devices)
     spread, begun, open_ = Spread(mesh, "data"), [], [0, 0]
     assert spread.several and spread.places == [mine, mine, other]
@@ -155,6 +165,28 @@ def test_parts_are_dealt_out_to_the_places_of_an_axis(monkeypatch: pytest.Monkey
     assert found[3]["c"].dtype == np.float32 and found[3]["c"] == 3
     monkeypatch.setattr(_mesh, "of_every", None)  # a single part is computed by every process
     assert [found["c"] for found in _mesh.in_parts(spread, 1, part)] == [0]
+
+
+class OverTwo(Spread):
+    """An axis that counts as one of two devices."""
+
+    devices = 2  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"),
+    [((3, 8), (None, "data")), ((8, 4), ("data", None)), ((6, 9), ("data", None)), ((4, 4), ("data", None)), ((5,), (None,)), ((), ())],
+)
+def test_weights_are_shared_out_along_their_longest_axis_that_allows_it(shape: tuple[int, ...], wanted: tuple[str | None, ...]):
+    spread = OverTwo(jax.make_mesh((1,), ("data",)), "data")
+    assert tuple(spread.layout(shape).spec) == wanted
+
+
+def test_weights_are_shared_out_where_batches_are():
+    model = gm.parse(SEARCH.replace("sampler", "mask some for more = bernoulli(y, rate = 0.5)\nsampler", 1)).model("more")
+    y = np.random.default_rng(0).integers(0, 3, (12, 4))
+    with jax.set_mesh(jax.make_mesh((1,), ("data",))), pytest.raises(gm.GmlmError, match=r"(?s)E507.*add `mesh_axis=`"):
+        model.fit(y, "some", max_steps=2, progress=False, weight_axis="data")
 
 
 @pytest.mark.parametrize(("rows", "per_row", "devices", "wanted"), [(1, 4, 8, 2), (4, 3, 6, 4), (4, 3, 8, 8), (64, 1, 3, 66)])

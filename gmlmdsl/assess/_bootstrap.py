@@ -16,7 +16,7 @@ import numpy as np
 from .._diagnostics import counted, duration, fail, whole_number
 from .._progress import shows_progress, tracked
 from ..data import generator, verified_seed, verified_weights
-from ..derive import spread_over
+from ..derive import spread_of
 from ..evaluate import LEVEL, entry_names, init_params, unflatten, verified_quantile
 from ..fit import Evidence, Refit, Reweighted, verify_spread, without_interval
 from ..graph import FactorGraph
@@ -210,7 +210,7 @@ def refitted(
     if not isinstance(max_seconds, int | float) or not max_seconds > 0:
         raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
     started, found, failed = time.perf_counter(), [], 0
-    spread = None if mesh_axis is None else spread_over(mesh_axis)
+    spread = spread_of(mesh_axis)
     refit, drawn = Reweighted(made.evidence, refit_start(made), spread), iter(weights)
     for _ in tracked(range(count), f"{what}, {counted(count, 'refit')}", shows_progress(progress)):
         began = time.perf_counter()

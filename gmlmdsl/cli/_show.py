@@ -275,7 +275,8 @@ def _spread_chains(sampler: str, strings: bool, request: SampleRequest) -> dict[
     if request.store is not None:
         raise fail("E507", "`--store` is written by one process", help="leave `--processes` out, or take `--out`")
     if strings:
-        raise fail("E507", f"`--processes` spreads chains and decodes, and sampler `{sampler}` draws strings", help="leave it out")
+        message = f"`--processes` spreads chains and decodes, and sampler `{sampler}` draws strings"
+        raise fail("E507", message, help="leave it out")
     return {"mesh_axis": request.mesh_axis}
 
 

@@ -175,7 +175,8 @@ def run_distill(
     sources = read_lines(text)
     started = time.perf_counter()
     with _moving() as moved:
-        found = distill(teacher, sources, out, identity=file_hash(bundle), seed=seed, tell=moved, mesh_axis=mesh_axis)
+        options = {"seed": seed, "tell": moved, "mesh_axis": mesh_axis}
+        found = distill(teacher, sources, out, identity=file_hash(bundle), **options)
     made = f"{found.lines:,} lines, {found.decoded:,} decoded now, {found.empty:,} empty"
     print(f"{made}, {found.unended:,} without an end mark, {found.looping:,} that loop")
     if warning := found.warning():
@@ -232,8 +233,10 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
     )
     drafts = None if how.draft is None else read_lines(how.draft)
     phrases = None if how.phrases is None else ([t for t in line.split("\t") if t.strip()] for line in read_lines(how.phrases))
-    size = how.batch_size or (1 if text is None and stdin_bytes().isatty() else LINES_AT_ONCE if how.mesh_axis else 64)
-    options = TranslationOptions(None, how.n_best, how.drop_repeats, how.seed, how.cut, how.trace, how.mesh_axis)
+    usual = 64 if how.mesh_axis is None else LINES_AT_ONCE
+    size = how.batch_size or (1 if text is None and stdin_bytes().isatty() else usual)
+    kept = how.n_best, how.drop_repeats, how.seed, how.cut, how.trace, how.mesh_axis
+    options = TranslationOptions(None, *kept)
     known = None if text is None else read_lines(text)
     lines = lines_in(stdin_bytes(), "the standard input") if known is None else known
     found = translator.stream(lines, options, batch_size=size, prefix=how.prefix, drafts=drafts, phrases=phrases)

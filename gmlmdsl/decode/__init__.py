@@ -9,5 +9,5 @@ from __future__ import annotations
 from . import _decoding as decoding
 from ._candidates import CodeRows, Decoding, candidates_of, given_entries, length_coverage
 from ._decoded_draws import Decodes
-from ._decoding import RowDecoder, decoding_work, refuse_prompt, row_decoder, spread_of
+from ._decoding import RowDecoder, decoding_work, refuse_prompt, row_decoder
 from ._stutter import attention_dependency, drop_repeats, stutter_counts, stutter_rate, stutters

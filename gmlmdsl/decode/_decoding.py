@@ -6,7 +6,7 @@ They are chains of updates, or decodes by refinement or cell by cell.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -22,7 +22,7 @@ from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGrap
 from ..graph import FactorGraph, Lowered, lower_let
 from ..networks import AbstractEncoderDecoder, AbstractNetwork, shortlisted
 from ..program import ir
-from ..sample import KernelRun, PreparedRun, SampleOptions, observables, stored, verified_options, verify_chains, verify_draws
+from ..sample import Draws, KernelRun, PreparedRun, SampleOptions, observables, stored, verified_options, verify_chains, verify_draws
 from ._candidates import (
     Candidates,
     Decoding,
@@ -72,13 +72,16 @@ def draw_rows(
             raise fail("E507", f"`store=` takes chains, and sampler `{sampler.name}` decodes", help="call `decode` some rows at a time")
         kept = _kept(options.observe, planned.kernel)
         decoder = row_decoder(lowered, sampler, params)
-        found, work = decoder.draws(replace(options, observe=None), more, "trace" in kept, spread_of(options.mesh_axis))
+        spread = derive.spread_of(options.mesh_axis)
+        found, work = decoder.draws(replace(options, observe=None), more, "trace" in kept, spread)
         provenance |= {} if options.init is not None else {"starts": "the sampler's own"}
         return labelled_decodes(lowered.graph, found, work, options, provenance, kept, _filling(lowered.graph, planned.kernel))
     refuse_prompt(sampler, more)
     work = work_of(lowered, params, options, more, Candidates(), refines=False)
     observe = _observed(lowered, params, options.observe, work)
     if options.store is not None:
+        if options.mesh_axis is not None:
+            raise fail("E507", "`store=` of a network's chains is written by one device", help="leave out `mesh_axis=`")
         if work.shape or (work.lengths < lowered.graph.n_random).any():
             raise fail("E507", "`store=` takes chains of one row of full length", help="sample some rows at a time, and keep each result")
         _verify_counts(planned.kernel, lowered.graph, work, options, options.chains, observe)
@@ -137,7 +140,7 @@ class RowDecoder:
         options = verified_options(SampleOptions(self.sampler.name, 1, 0, 1, 1, seed, clamp, init, None, True, False))
         if trace := truth("trace", trace):
             _kept(("trace",), self.kernel)
-        found, work = self.draws(options, more, trace, spread_of(mesh_axis))
+        found, work = self.draws(options, more, trace, derive.spread_of(mesh_axis))
         return found.of_rows(work.shape, self.lowered.graph.n_random)
 
     def draws(self, options: SampleOptions, more: Decoding, trace: bool, spread: Spread | None = None) -> tuple[Decodes, Work]:
@@ -155,8 +158,8 @@ class RowDecoder:
             refuse_prompt(self.sampler, more)
             if (kernel.draft, kernel.trace) != (options.init is not None, trace):
                 kernel = RefinementKernel(kernel.rules, kernel.law, kernel.plan, options.init is not None, trace)
-        scores = None if more.lengths is not None or options.init is not None else self._length_scores
-        work = work_of(self.lowered, self.params, options, more, self.candidates, refines=True, scores=scores, spread=spread)
+        kept = {"refines": True, "scores": self._length_scores, "spread": spread}
+        work = work_of(self.lowered, self.params, options, more, self.candidates, **kept)
         if more.prompt is not None and isinstance(kernel, AutoregressiveKernel):
             _verify_open(work, kernel.rules.end)
             kernel = AutoregressiveKernel(kernel.rules, prompted=True)
@@ -166,7 +169,8 @@ class RowDecoder:
         batches, parts = self._batches(kernel, work, options), []
 
         def part(k: int, device: jax.Device | None) -> Task:
-            return self._part(self._rows(which, kernel, device), kernel, work, options, batches[k], more.values, device)
+            program = self._rows(which, kernel, device)
+            return self._part(program, kernel, work, options, batches[k], more.values, device)
 
         for batch, found in zip(batches, derive.in_parts(spread, len(batches), part), strict=True):
             self._verify_defined(found.pop("undefined"), batch[0], work)
@@ -194,14 +198,15 @@ class RowDecoder:
 
     def _length_scores(self, device: jax.Device | None) -> Callable[..., Any]:
         def make() -> Callable[..., Any]:
-            return derive.bound_jit(length_scores, self._params_on(device)[self.label], waits=device is None)
+            network = self._params_on(device)[self.label]
+            return derive.bound_jit(length_scores, network, waits=device is None)
 
         return self._program(("lengths", device), make)
 
     def _rows(self, which: Hashable, kernel: AbstractDecoder, device: jax.Device | None) -> Callable[..., Any]:
         def make() -> Callable[..., Any]:
-            first = derive.placed(kernel, device), self._params_on(device), self.label, self.candidates
-            return derive.bound_jit(_decoded_rows, *first, waits=device is None)
+            first = derive.placed(kernel, device), self._params_on(device), self.label
+            return derive.bound_jit(_decoded_rows, *first, self.candidates, waits=device is None)
 
         return self._program((which, device), make)
 
@@ -273,7 +278,8 @@ class RowDecoder:
                     width=width,
                 )
                 yield
-                every.append({name: derive.fetched(a)[:here] for name, a in out.items() if name != "info" and a is not None})
+                named = [(name, a) for name, a in out.items() if name != "info" and a is not None]
+                every.append({name: derive.fetched(a)[:here] for name, a in named})
                 moved(here, out | every[-1])
         return {name: np.concatenate([e[name] for e in every]) for name in every[0]}
 
@@ -340,15 +346,6 @@ class RowDecoder:
             return
         row, _, cell = (int(i) for i in np.argwhere(np.logical_or.reduce(undefined))[0])
         raise undefined_cell(self.lowered.graph, cell, chosen[row], work)
-
-
-def spread_of(mesh_axis: str | None) -> Spread | None:
-    """Return the axis of the ambient mesh that an option `mesh_axis=` names.
-
-    Raises:
-        GmlmError: E507 if no mesh is set, or if it has no axis of that name.
-    """
-    return None if mesh_axis is None else derive.spread_over(mesh_axis)
 
 
 def row_decoder(lowered: Lowered, sampler: ir.Sampler, params: Networks) -> RowDecoder:
@@ -570,10 +567,9 @@ def _drawn(
     graph, per_row, parts = lowered.graph, options.chains, []
     _verify_counts(kernel, graph, work, options, per_row, observe)
     for chosen, run in _chains(lowered, params, kernel, work, options, observe):
-        found = run.run()
+        found = _first_chains(run.run(), len(chosen) * per_row)  # later chains belong to rows that pad a batch
         kept = found.last.T[:, None] if found.codes is None else found.codes
         bad = (kept == derive.UNDEFINED).any(axis=1) | (found.last.T == derive.UNDEFINED)
-        bad = bad[: len(chosen) * per_row]  # later chains belong to rows that pad a batch
         if bad.any():
             first, cell = (int(i) for i in np.argwhere(bad)[0])
             raise undefined_cell(graph, cell, chosen[first // per_row], work)
@@ -588,15 +584,16 @@ def _chains(
 
     The draws of a chain depend only on the seed, its number and its row.
     """
-    graph, per_row, spread = lowered.graph, options.chains, spread_of(options.mesh_axis)
+    graph, per_row, spread = lowered.graph, options.chains, derive.spread_of(options.mesh_axis)
     assert graph.network is not None
     given = longest(work.given) if work.given else np.ones(len(work.lengths), np.int32)
     given = cells = np.maximum(given, work.lengths.max(axis=1))
     for chosen, wide, high in batches_of(given, cells, per_row * int(graph.sizes.max())):
         width = min(high, graph.n_random) if work.shape else graph.n_random
-        rows = filled_up(chosen) if spread is None else _shared_out(filled_up(chosen), per_row, spread)
+        rows = _shared_out(filled_up(chosen), per_row, spread)
         lengths = np.tile(work.lengths[rows], (1, per_row))
-        device = _graph_of(params, graph.network.label, *cut(work.given, rows, wide), lengths, width)
+        read = cut(work.given, rows, wide)
+        device = _graph_of(params, graph.network.label, *read, lengths, width)
         held, values = (np.repeat(a[:width, rows], per_row, axis=1) for a in (work.held, work.values))
         numbers = np.meshgrid(work.numbers[rows], np.arange(per_row), np.arange(1), indexing="ij")
         row, chain, candidate = (a.ravel() for a in numbers)
@@ -619,10 +616,16 @@ def _chains(
         )
 
 
-def _shared_out(rows: Array, per_row: int, spread: Spread) -> Array:
+def _first_chains(found: Draws, count: int) -> Draws:
+    """Return the draws of the first `count` chains."""
+    rest = {f.name: jax.tree.map(lambda a: a[:count], getattr(found, f.name)) for f in fields(found)}
+    return Draws(**rest | {"last": found.last[:, :count]})
+
+
+def _shared_out(rows: Array, per_row: int, spread: Spread | None) -> Array:
     """Return rows, with the last one repeated until the devices share their chains equally."""
     count = len(rows)
-    while count * per_row % spread.devices:
+    while spread is not None and count * per_row % spread.devices:
         count += 1
     return rows[np.minimum(np.arange(count), len(rows) - 1)]
 

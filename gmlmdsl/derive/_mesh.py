@@ -85,13 +85,16 @@ class Spread:
         return jax.device_put(a, NamedSharding(self.mesh, PartitionSpec(*axes)))
 
     def layout(self, shape: tuple[int, ...]) -> NamedSharding:
-        """Return how arrays of a shape are shared out: along the longest axis that the devices share equally.
+        """Return how arrays of a shape are shared out.
 
-        If there is no such axis, each device holds the whole array.
+        They are spread along their longest axis that the devices share equally. If there is no such
+        axis, each device holds the whole array.
         """
-        fitting = [n if n % self.devices == 0 else 0 for n in shape]
-        place = int(np.argmax(fitting)) if any(fitting) else None
-        return NamedSharding(self.mesh, PartitionSpec(*(self.axis if k == place else None for k in range(len(shape)))))
+        fitting = [n * (n % self.devices == 0) for n in shape]
+        axes: list[str | None] = [None] * len(shape)
+        if any(fitting):
+            axes[int(np.argmax(fitting))] = self.axis
+        return NamedSharding(self.mesh, PartitionSpec(*axes))
 
     def put_keys(self, keys: PRNGKeyArray) -> PRNGKeyArray:
         """Return random keys, one for each chain, on the devices."""
@@ -103,10 +106,13 @@ def placed(tree: T, device: jax.Device | None) -> T:
     """Return a tree with copies of its arrays on a device; None leaves them where they are."""
     if device is None:
         return tree
-    return jax.tree.map(lambda a: jax.device_put(fetched(a), device) if eqx.is_array(a) else a, tree)
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    return eqx.combine(jax.tree.map(lambda a: jax.device_put(fetched(a), device), arrays), rest)
 
 
-def in_parts(spread: Spread | None, count: int, part: Callable[[int, jax.Device | None], Task]) -> Iterator[Found]:
+def in_parts(
+    spread: Spread | None, count: int, part: Callable[[int, jax.Device | None], Task]
+) -> Iterator[Found]:  # fmt: skip
     """Yield the results of the parts of a computation, in their order.
 
     Part k is computed at place k, modulo the number of places, of an axis of a mesh. All processes
@@ -122,13 +128,13 @@ def in_parts(spread: Spread | None, count: int, part: Callable[[int, jax.Device 
         for k in range(count):
             yield _together({k: part(k, None)}, {})[k]
         return
-    places = spread.places
+    places, here = spread.places, jax.process_index()
     if count == 1:
-        places = [d for d in places if d.process_index == jax.process_index()] or jax.local_devices()
+        places = [d for d in places if d.process_index == here] or jax.local_devices()
     found: dict[int, Found] = {}
     for first in range(0, count, len(places)):
-        round_ = dict(zip(range(first, count), places, strict=False))
-        own = {k: device for k, device in round_.items() if device.process_index == jax.process_index()}
+        dealt = zip(range(first, count), places, strict=False)
+        own = {k: device for k, device in dealt if device.process_index == here}
         found |= _together({k: part(k, device) for k, device in own.items()}, own)
     if spread.several and count > 1:
         found = _exchanged(found)
@@ -172,9 +178,10 @@ def of_every(content: bytes) -> list[bytes]:
     from jax.experimental.multihost_utils import process_allgather
 
     sizes = of_all(len(content))
-    own = np.zeros(max(sizes), np.uint8)
+    own = np.zeros(1 << (max(sizes) - 1).bit_length(), np.uint8)  # few lengths: each is compiled
     own[: len(content)] = np.frombuffer(content, np.uint8)
-    return [row[:size].tobytes() for row, size in zip(np.asarray(process_allgather(own)), sizes, strict=True)]
+    rows = np.asarray(process_allgather(own))
+    return [row[:size].tobytes() for row, size in zip(rows, sizes, strict=True)]
 
 
 def of_first(content: bytes) -> bytes:
@@ -190,6 +197,11 @@ def of_all(number: int) -> list[int]:
     from jax.experimental.multihost_utils import process_allgather
 
     return np.ravel(process_allgather(np.int32(number))).tolist()
+
+
+def spread_of(axis: object | None) -> Spread | None:
+    """Return an axis of the ambient mesh, or None for None; see `spread_over`."""
+    return None if axis is None else spread_over(axis)
 
 
 def spread_over(axis: object) -> Spread:

@@ -166,8 +166,9 @@ class TabledSweepKernel(AbstractKernel):
         alike = self.form.alike if self.form else (False,) * len(self.stages)
         stages = jax.tree.map(lambda a: spread.put(np.asarray(a), 1), self.stages)
         # Every device reads the entries of the cell that represents all.
-        kept = zip(stages, self.stages, alike, strict=True)
-        return replace(self, stages=tuple(replace(s, places=whole.places) if same else s for s, whole, same in kept))
+        every = zip(stages, self.stages, alike, strict=True)
+        kept = [replace(s, places=(whole if same else s).places) for s, whole, same in every]
+        return replace(self, stages=tuple(kept))
 
     def swept_cells(self, stage: Colours) -> Int[Array, "colours blocks"]:
         """Return the cells of a stage as all devices hold them, also if the stage is spread."""
@@ -175,7 +176,8 @@ class TabledSweepKernel(AbstractKernel):
 
     def drawn(self, target: Target) -> Int[Array, ""]:
         """Return the number of cells that a sweep redraws."""
-        return sum((free(target, self.swept_cells(s)).sum(dtype=jnp.int32) for s in self.stages), jnp.zeros((), jnp.int32))
+        counts = (free(target, self.swept_cells(s)).sum(dtype=jnp.int32) for s in self.stages)
+        return sum(counts, jnp.zeros((), jnp.int32))
 
     def prepared(self, target: Target) -> TabledSweepKernel:
         if self.scorings is not None:

@@ -97,7 +97,12 @@ class Estimate:
 
 
 def fit_model(
-    lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOptions, index: Index | None = None, run: LongFit | None = None
+    lowered: Lowered,
+    mask: AbstractMask,
+    codes: Array,
+    options: FitOptions,
+    index: Index | None = None,
+    run: LongFit | None = None,
 ) -> Estimate:
     """Minimise c * sum over rows of w loss - log prior; `index` labels the rows.
 
@@ -360,19 +365,22 @@ def best_of_starts(
         GmlmError: E507 for an objective that is noisy; and the errors of `fit_model`.
     """
     if options.checkpoint is not None and (options.optimizer is not None or options.impute):
-        message = "`checkpoint=` with `starts=` saves full-batch fits, which have no `optimizer=` and no `impute=True`"
-        raise fail("E704", message, help="leave one out: fits of each start, with folders of their own, can be compared")
+        message = "`checkpoint=` with `starts=` has no `optimizer=` and no `impute=True`"
+        help = "leave one out: fits of each start, with folders of their own, can be compared"
+        raise fail("E704", message, help=help)
     verify_held(16 * count, f"{count:,} starts", "fewer `starts=`")
     if options.method is not None:
         raise _noisy("this method has no exact objective")
     found: list[Estimate] = []
     quiet = dataclasses.replace(options, progress=False)
+    title, shown = f"fits, {counted(count, 'start')}", shows_progress(options.progress)
     with _run_of_starts(lowered, mask, codes, options, count) as run:
-        for k in tracked(range(count), f"fits, {counted(count, 'start')}", shows_progress(options.progress)):
+        for k in tracked(range(count), title, shown):
             drawn = init_params(lowered.graph, options.seed, START_SPREAD, k)
             # A start that is no dict is an error of the first fit.
             own = {**drawn, **options.init} if k and options.init else drawn if k else options.init
-            found.append(fit_model(lowered, mask, codes, dataclasses.replace(quiet, init=own), index, run))
+            begun = dataclasses.replace(quiet, init=own)
+            found.append(fit_model(lowered, mask, codes, begun, index, run))
             if found[-1].missing.imputed:
                 raise _noisy("missing cells are drawn inside this fit")
     ends = np.array([f.objective for f in found])
@@ -401,7 +409,8 @@ def _run_of_starts(
         with jax.enable_x64(True):
             start, _ = start_of(lowered.graph, plain)
             weights = verified_rows(mask, codes, plain)
-            return fit_identity(lowered, codes, weights, start, plain) | as_identity({"starts": count})
+            known = fit_identity(lowered, codes, weights, start, plain)
+            return known | as_identity({"starts": count})
 
     return long_fit(options.checkpoint, identity, _spread(options))
 

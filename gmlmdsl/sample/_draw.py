@@ -218,7 +218,7 @@ def _chains(
         observe=observe,
         keep=options.keep_draws,
         progress=shows_progress(options.progress),
-        spread=None if options.mesh_axis is None else derive.spread_over(options.mesh_axis),
+        spread=derive.spread_of(options.mesh_axis),
     )
 
 

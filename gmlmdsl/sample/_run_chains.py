@@ -106,10 +106,8 @@ class KernelRun:
             at_once: the approximate maximum number of codes that a call records.
         """
         chains, most, numbers = self.codes.shape[1], self.per_call(at_once), self._numbers()
-        keys = self.keys
-        if keys is None:
-            keys = keys_of(self.seed, numbers)
-            keys = keys if self.spread is None else self.spread.put_keys(keys)
+        keys = keys_of(self.seed, numbers) if self.keys is None else self.keys
+        keys = keys if self.spread is None else self.spread.put_keys(keys)
         step, state = self._first(keys, numbers) if begun is None else begun
         if begun is not None:
             put = on_device if self.spread is None else self.spread.put

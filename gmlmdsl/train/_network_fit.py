@@ -18,7 +18,7 @@ from .._diagnostics import counted, duration, fail, no_attribute, only
 from .._progress import shows_progress
 from .._types import ArrayLike, Given, JsonObject, Missing, ParamsLike, Rows
 from ..data import NetworkRows, bound_to_rows, network_rows, random_key, verified_weights
-from ..derive import NetworkLoss, spread_over
+from ..derive import NetworkLoss, spread_of
 from ..evaluate import Estimate, bits_per_cell, mask_loss, verified_count, verified_params, verified_probes, verify_known
 from ..files import write_whole
 from ..fit import (
@@ -87,10 +87,9 @@ def fit_network(
     t = verified_training(options.method)
     options = replace(options, method=t)
     verify_schedule(t, options.optimizer)
-    spread = None if options.mesh_axis is None else spread_over(options.mesh_axis)
-    shares = None if options.weight_axis is None else spread_over(options.weight_axis)
+    spread, shares = spread_of(options.mesh_axis), spread_of(options.weight_axis)
     if shares is not None and spread is None:
-        message = "`weight_axis=` spreads the weights of a training whose batches are spread, and these are not"
+        message = "`weight_axis=` is for a training whose batches are spread, and these are not"
         raise fail("E507", message, help="add `mesh_axis=`; both may name the same axis")
     n_masks = verified_count(options.n_masks)
     verify_held(4.0 * lowered.graph.n_random * min(n_masks, 10**18) * t.batch_size, "the masks of a batch", "a smaller `n_masks=`")

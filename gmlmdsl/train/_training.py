@@ -494,7 +494,9 @@ def _update(
     average = jax.tree.map(lambda a, b: a + share.astype(a.dtype) * (b - a), state.average, network) if share is not None else None
     norm = jnp.sqrt(sum((g.astype(jnp.float32) ** 2).sum() for g in jax.tree.leaves(gradient)))
     after = TrainState(network, inner, average, state.best)
-    return after if layout is None else jax.tree.map(jax.lax.with_sharding_constraint, after, layout), (*values, norm)
+    if layout is not None:
+        after = jax.tree.map(jax.lax.with_sharding_constraint, after, layout)
+    return after, (*values, norm)
 
 
 class TrainingLog:

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..data import MOST_SEED
-from ..decode import spread_of
-from ..derive import of_first
+from ..derive import of_first, spread_of
 from ..files import alone, write_whole
 from ._translator import Translation
 from .limits import CHUNK_LINES, LONGEST_LOOP, LOOP_REPEATS, MANY_UNUSABLE
@@ -114,10 +113,12 @@ def distill(
             if spread is not None and spread.several:
                 known = json.loads(of_first(json.dumps(known).encode()))
             if known is None:
-                lines = teacher.translate(some, sampler=name, seed=(seed + start) % (MOST_SEED + 1), cut=True, mesh_axis=mesh_axis)
+                own = (seed + start) % (MOST_SEED + 1)
+                lines = teacher.translate(some, sampler=name, seed=own, cut=True, mesh_axis=mesh_axis)
                 known = {"key": key, **_left(some, lines)}
                 if writes:
-                    write_whole(chunk, json.dumps(known | {"sha256": _hash(json.dumps(known))}).encode())
+                    sealed = known | {"sha256": _hash(json.dumps(known))}
+                    write_whole(chunk, json.dumps(sealed).encode())
                 decoded += len(some)
             found.append(known)
             tell(min(start + CHUNK_LINES, len(sources)), len(sources))

@@ -184,7 +184,8 @@ def evaluate(
     verify_parallel(sources, references, "references")
     name = translator.sampler_named(sampler)
     recorder = Recorder(translator, refines=not translator.is_autoregressive(name), tell=tell)
-    options: JsonObject = {"sampler": name, "seed": seed, "cut": True, "trace": recorder.refines, "mesh_axis": mesh_axis}
+    options: JsonObject = {"sampler": name, "seed": seed, "cut": True, "mesh_axis": mesh_axis}
+    plain, options = options | {"drop_repeats": drop_repeats}, options | {"trace": recorder.refines}
     started = time.perf_counter()
     found = recorder.translate(sources, **options, drop_repeats=drop_repeats)
     seconds = time.perf_counter() - started
@@ -213,7 +214,7 @@ def evaluate(
         seconds,
         sum(t.cut > 0 for t in found),
         translator.way,
-        _in_full(translator, outputs, sources, references, target_language, options | {"trace": False, "drop_repeats": drop_repeats}),
+        _in_full(translator, outputs, sources, references, target_language, plain),
     )
 
 

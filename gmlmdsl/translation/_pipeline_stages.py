@@ -350,11 +350,12 @@ class PipelineStages:
 
         def make(key: str) -> JsonObject:
             teacher, notes = self.translator("teacher"), {}
-            options = {"identity": key, "sampler": name, "seed": self.o.seed, "mesh_axis": self.o.mesh_axis}
+            options = {"identity": key, "sampler": name, "seed": self.o.seed}
+            options |= {"mesh_axis": self.o.mesh_axis, "keep_chunks": True}
             for part in PARTS:
                 sources = read_lines(self.stages / f"clean/{part}.source")
                 tell = self.moved(f"distil {part}")
-                found = distill(teacher, sources, self.stages / TRANSLATED[part], **options, tell=tell, keep_chunks=True)
+                found = distill(teacher, sources, self.stages / TRANSLATED[part], **options, tell=tell)
                 notes[part] = found.as_dict() | {"warning": found.warning()}
                 if warning := found.warning():
                     self.stages.tell(f"distil {part}: {warning}")
