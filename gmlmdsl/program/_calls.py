@@ -59,9 +59,14 @@ def _call(e: tree.Call, scope: Scope, where: Where) -> Checked:
         return faulty(e.span)
     if name in sized() and not _verify_conversion(e, kinds[0], scope):
         return faulty(e.span)
+    return operation(e.span, name, tuple(c for c, _ in checked), _kind_of(name, kinds), scope)
+
+
+def _kind_of(name: str, kinds: list[Kind]) -> Kind:
+    """Return the kind of a function's value at arguments of these kinds."""
     integer = name in sized() or (name in ("abs", "min", "max") and all(k.integer for k in kinds))
     spin = name == "spin" or (name in ("min", "max") and any(k.spin for k in kinds))
-    return operation(e.span, name, tuple(c for c, _ in checked), Kind("number", integer=integer, spin=spin), scope)
+    return Kind("number", integer=integer, spin=spin)
 
 
 def _own(function: tree.Function, e: tree.Call, scope: Scope, where: Where) -> Checked:
