@@ -144,7 +144,7 @@ def _values(rows: AbstractRows, part: Sequence[int], v: VariableArray, tokens: S
     found = _numbers_of(seen, v) if v.ordered else _codes_of(seen, v)
     bad = np.array([u not in found and u not in tokens for u in unique.tolist()], bool)[inverse.reshape(texts.shape)]
     if bad.any():
-        row, column = (int(i) for i in np.argwhere(bad)[0])
+        row, column = map(int, np.argwhere(bad)[0])
         help = _cure(v, {plain(u) for u in seen}) or _strangers(rows, part, v, texts, bad | absent, column)
         raise _refuse(rows, row, part[column], v, str(texts[row, column]), help)
     numbers = np.array([float(found.get(u, 0)) for u in unique.tolist()])[inverse.reshape(texts.shape)]

@@ -207,8 +207,10 @@ def _verify_argument(value: Array, option: forms.Option, prior: ir.FormCall) -> 
         found = f"{value.min():g}" if np.isfinite(value).all() else "a number that is not finite"
         message = f"`{option.name}` of `{prior.form.name}` is {'above 0' if above else 'finite'}, found {found}"
         raise fail("E404", message, prior.span, "out of bounds")
-    outside = [] if option.bounds is None else [v for v in value.ravel() if not option.bounds.holds(v)]
-    if option.bounds is not None and outside:
+    if option.bounds is None:
+        return
+    outside = [v for v in value.ravel() if not option.bounds.holds(v)]
+    if outside:
         message = f"`{option.name}` of `{prior.form.name}` is {option.bounds.words}, found {outside[0]:g}"
         raise fail("E404", message, prior.span, "out of bounds")
 

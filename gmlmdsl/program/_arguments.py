@@ -225,8 +225,8 @@ def _input(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
 def _rate(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
     e = arguments[0].value
     if isinstance(e, tree.Call) and e.function.name == "uniform":
-        ends = [a.value for a in e.arguments if a.keyword is None and a.clauses is None]
-        if len(ends) != 2 or len(e.arguments) != 2:
+        ends = [a.value for a in e.arguments]
+        if len(ends) != 2 or not e.is_plain:
             scope.report("E302", "`uniform` takes two numbers", e.span, "`uniform(a, b)`")
             return None
         low, high = (_probability(x, option, scope) for x in ends)

@@ -393,10 +393,9 @@ def _cell_index(e: tree.Expression, over: SetOf, scope: Scope) -> Expression:
 
 
 def _listed(mask: tree.Mask, body: tree.MaskList, given: tuple[str, ...] | None, scope: Scope) -> MaskBody | None:
-    if not body.body and scope.is_broken(body.span):
-        return None
     if not body.body:
-        scope.report("E320", "a mask lists at least one block", body.span, "empty", help="`choose 1 : {x[i]} for i in site`")
+        if not scope.is_broken(body.span):
+            scope.report("E320", "a mask lists at least one block", body.span, "empty", help="`choose 1 : {x[i]} for i in site`")
         return None
     first = type(body.body[0])
     stray = next((s for s in body.body if type(s) is not first), None)

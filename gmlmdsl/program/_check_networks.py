@@ -196,7 +196,7 @@ def _given_names(call: tree.Call, scope: Scope) -> list[str]:
     """Return the given variables that a network takes, and report other arguments."""
     given: list[str] = []
     for k, a in enumerate(call.arguments):
-        if not isinstance(a.value, tree.Name) or a.keyword is not None or a.clauses is not None:
+        if not isinstance(a.value, tree.Name) or not a.is_plain:
             help = "its options stand where it is declared: `network net = transformer(layers = 2)`"
             scope.report("E303", "a network takes the names of `given` variables", a.span, "not a name", help=help)
         elif a.value.name in given:

@@ -211,10 +211,10 @@ class _Law:
         return self.op("-", size, self.number(1)) if number is None else self.number(number - 1)
 
     def categorical(self) -> Expression | None:
-        a = self.call.arguments[0] if len(self.call.arguments) == 1 else None
+        a = self.call.only
         if a is not None and a.keyword is not None and a.keyword.name == "logits":
             return self.logits(a)
-        if a is None or a.keyword is not None or a.clauses is not None:
+        if a is None or not a.is_plain:
             self.fault("`categorical` takes one array of probabilities, or `logits = ..`", f"for example `{EXAMPLES['categorical']}`")
             return None
         row = self.row(a.value, 0)

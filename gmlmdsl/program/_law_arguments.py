@@ -110,7 +110,7 @@ def _report_keyword(call: tree.Call, a: tree.Argument, place: int, wanted: tuple
 def verify_one_array(call: tree.Call, form: forms.Form, scope: Scope) -> bool:
     """Return whether `categorical` has one positional argument. Otherwise report E302."""
     a = call.arguments[0] if call.arguments else None
-    if a is not None and len(call.arguments) == 1 and a.keyword is None and a.clauses is None:
+    if call.only is not None and call.is_plain:
         return True
     help, fix = "probabilities stand in one list or array: `categorical([0.2, 0.8])`, `categorical(p[z])`", None
     place, label = call.span, f"`{form.signature}`"

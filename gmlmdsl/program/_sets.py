@@ -98,7 +98,7 @@ def check_range(e: tree.Call, scope: Scope, where: Where = CONSTANT) -> SetOf | 
         scope: the names that are visible. It collects the diagnostics.
         where: the names that the arguments may mention.
     """
-    if len(e.arguments) != 2 or any(a.keyword is not None or a.clauses is not None for a in e.arguments) or _is_grouped(e):
+    if len(e.arguments) != 2 or not e.is_plain or _is_grouped(e):
         size = _range_size(e, scope, where)
         return None if size is None else SetOf(e.span, "range", e.span.text, size)
     start, stop = (check_number(a.value, scope, where, integer=True) for a in e.arguments)

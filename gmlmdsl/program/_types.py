@@ -129,8 +129,9 @@ def _of_range(over: SetOf, e: tree.Expression) -> Domain:
 
 def _label_domain(e: tree.Call, scope: Scope) -> Domain | None:
     kind = e.function.name
-    texts = [a.value for a in e.arguments if isinstance(a.value, tree.String) and a.keyword is None and a.clauses is None]
-    if len(texts) != len(e.arguments) or not texts or (kind == "letters" and len(texts) != 1):
+    texts = [a.value for a in e.arguments if isinstance(a.value, tree.String)]
+    good = e.is_plain and len(texts) == len(e.arguments) and len(texts) > 0
+    if not good or (kind == "letters" and len(texts) != 1):
         takes, example = ("one string", '`letters("ACGT")`') if kind == "letters" else ("strings", '`labels("sun", "rain")`')
         meant = _meant_labels(e)
         help, fix = (f"write `{meant}`", Fix(e.span, meant, guess=True)) if meant else (f"for example {example}", None)
@@ -177,7 +178,7 @@ def _meant_labels(e: tree.Call) -> str:
     """
     listed = e.arguments[0].value if len(e.arguments) == 1 else None
     values = listed.items if isinstance(listed, tree.List) else tuple(a.value for a in e.arguments)
-    if any(a.keyword is not None or a.clauses is not None for a in e.arguments) or not values:
+    if not e.is_plain or not values:
         return ""
     if not all(isinstance(v, tree.Name | tree.Number | tree.String) for v in values):
         return ""
