@@ -140,12 +140,11 @@ def _verify_options(path: Path, kind: str, reading: Reading) -> None:
     sequences |= {"--row-gaps": reading.row_gaps, "--column-gaps": reading.column_gaps}
     for options, what, good in (
         (tables, "tables of text", kind not in (*ARRAYS, *ALIGNMENTS)),
-        (sequences, "alignments", kind in ALIGNMENTS),
+        (sequences, f"alignments ({', '.join(ALIGNMENTS)})", kind in ALIGNMENTS),
     ):
         said = [name for name, value in options.items() if value not in (None, (), [])]
         if said and not good:
-            endings = f" ({', '.join(ALIGNMENTS)})" if what == "alignments" else ""
-            raise fail("E507", f"{listed(said)} {'is' if len(said) == 1 else 'are'} for {what}{endings}: {path} is not one")
+            raise fail("E507", f"{listed(said)} {'is' if len(said) == 1 else 'are'} for {what}: {path} is not one")
     if kind in ALIGNMENTS and reading.missing:
         raise fail("E507", "`--missing` is not for alignments", help="`--unknown-letters missing` makes unknown letters missing cells")
     if reading.identity is not None and reading.weights is not None:

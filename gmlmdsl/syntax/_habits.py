@@ -455,7 +455,7 @@ def axis_of_a_set(fault: Fault, faults: Faults) -> Edit | None:
 def _declares(tokens: list[Token], name: str) -> str | None:
     """Return the word that declares a size or a set of this name last, or None."""
     words = ("input", "index", "domain")
-    return next((a.text for a, b in pairwise(reversed(tokens)) if b.text in words and a.text == name), None)
+    return next((b.text for a, b in pairwise(reversed(tokens)) if b.text in words and a.text == name), None)
 
 
 def _new_index(fault: Fault, end: int) -> str | None:
