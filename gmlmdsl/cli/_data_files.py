@@ -105,24 +105,33 @@ def read_data(path: Path, program: Program, model: str, inputs: Mapping[str, Inp
     _verify_options(path, kind, reading)
     given = [v.name for v in program.models[model].variables.values() if v.role == "given"]
     if kind in ARRAYS:
-        arrays = read_arrays(path)
-        lacking = [name for name in given if name not in arrays]
-        if lacking:
-            raise fail("E510", f"{path} lacks {listed(lacking)}, which the model is given; it has {listed(list(arrays))}", help=TOGETHER)
-        along = {name: arrays.pop(name) for name in given}
-        x = _by_variable(arrays, [v.name for v in _observed(program, model)], path)
-        width = x.shape[1] if isinstance(x, np.ndarray) and x.ndim == 2 else None
-        return DataFile(x, _code(reading.missing), width, None, along or None)
+        return _from_arrays(path, [v.name for v in _observed(program, model)], given, reading)
     if given:
         raise fail("E510", f"{path} holds no data of {listed(given)}, which the model is given", help=TOGETHER)
     if kind in ALIGNMENTS:
-        alphabet = "".join(a for v in _observed(program, model) for a in v.domain.labels) or AMINO_ACIDS
-        focus = True if reading.focus is None else reading.focus or False
-        policy = reading.unknown_letters or "drop"
-        gaps = {"row_gaps": reading.row_gaps, "column_gaps": reading.column_gaps}
-        found = read_alignment(path, focus, alphabet=alphabet, unknown_letters=policy, **gaps)
-        return DataFile(found, found.missing, len(found.columns), found.columns if found.focus else None)
+        return _from_alignment(path, _observed(program, model), reading)
     return _from_table(path, program, model, inputs, reading)
+
+
+def _from_arrays(path: Path, names: list[str], given: Sequence[str], reading: Reading) -> DataFile:
+    """Read the arrays of some variables, and of those that the model is given."""
+    arrays = read_arrays(path)
+    lacking = [name for name in given if name not in arrays]
+    if lacking:
+        raise fail("E510", f"{path} lacks {listed(lacking)}, which the model is given; it has {listed(list(arrays))}", help=TOGETHER)
+    along = {name: arrays.pop(name) for name in given}
+    x = _by_variable(arrays, names, path)
+    width = x.shape[1] if isinstance(x, np.ndarray) and x.ndim == 2 else None
+    return DataFile(x, _code(reading.missing), width, None, along or None)
+
+
+def _from_alignment(path: Path, observed: Sequence[ir.Variable], reading: Reading) -> DataFile:
+    alphabet = "".join(a for v in observed for a in v.domain.labels) or AMINO_ACIDS
+    focus = True if reading.focus is None else reading.focus or False
+    policy = reading.unknown_letters or "drop"
+    gaps = {"row_gaps": reading.row_gaps, "column_gaps": reading.column_gaps}
+    found = read_alignment(path, focus, alphabet=alphabet, unknown_letters=policy, **gaps)
+    return DataFile(found, found.missing, len(found.columns), found.columns if found.focus else None)
 
 
 def _verify_options(path: Path, kind: str, reading: Reading) -> None:
@@ -131,12 +140,11 @@ def _verify_options(path: Path, kind: str, reading: Reading) -> None:
     sequences |= {"--row-gaps": reading.row_gaps, "--column-gaps": reading.column_gaps}
     for options, what, good in (
         (tables, "tables of text", kind not in (*ARRAYS, *ALIGNMENTS)),
-        (sequences, "alignments", kind in ALIGNMENTS),
+        (sequences, f"alignments ({', '.join(ALIGNMENTS)})", kind in ALIGNMENTS),
     ):
         said = [name for name, value in options.items() if value not in (None, (), [])]
         if said and not good:
-            endings = f" ({', '.join(ALIGNMENTS)})" if what == "alignments" else ""
-            raise fail("E507", f"{listed(said)} {'is' if len(said) == 1 else 'are'} for {what}{endings}: {path} is not one")
+            raise fail("E507", f"{listed(said)} {'is' if len(said) == 1 else 'are'} for {what}: {path} is not one")
     if kind in ALIGNMENTS and reading.missing:
         raise fail("E507", "`--missing` is not for alignments", help="`--unknown-letters missing` makes unknown letters missing cells")
     if reading.identity is not None and reading.weights is not None:

@@ -82,27 +82,36 @@ def columns_of_cells(graph: FactorGraph, rows: AbstractRows) -> list[int]:
     names, columns = CellNames(held_variables(graph, rows)), list(rows.columns)
     found = [names.find(c) for c in columns]
     place = {cell: k for k, cell in enumerate(found) if cell is not None and cell != SEVERAL}
-    cells, every = names.cells, len(place) == len(names.cells)
-    # Numbered columns are in the order in which the caller listed them.
-    exact = len(columns) == len(cells) and not any(c.isdecimal() for c in columns)
-    # The columns of an alignment are named by residue and place.
-    aligned = isinstance(rows, Alignment) and bool(rows.focus)
-    if every and (exact or not rows.in_order or (aligned and names.named)):
+    cells = names.cells
+    if len(place) == len(cells) and _counts_by_name(rows, names):
         verify_once(names, found, columns, str(rows.path))
         return [place[cell] for cell in range(len(cells))]
     if _are_named(graph, rows, names, bool(place)):
-        lacking = [c for k, c in enumerate(cells) if k not in place]
         strange = next((c for c, cell in zip(columns, found, strict=True) if cell is None), "")
-        near = did_you_mean(strange, names.nearest())
-        cure = f"column `{strange}` names none of the cells: did you mean `{near}`? " if near else ""
-        other = "" if isinstance(rows, Alignment) else ", or list them with `columns=` in that order"
-        help = f"{cure}name the columns by cell{other}"
-        raise fail("E503", f"{rows.path} has no column for {listed(lacking)}", help=help)
+        raise _lacking(rows, [c for k, c in enumerate(cells) if k not in place], strange, names)
     if len(columns) == len(cells):
         return list(range(len(cells)))
     message = f"{rows.path} has {len(columns)} columns, the model has {len(cells)} cells: {listed(cells, 4)}"
     choose = "label the cells as some columns are: `coords=`" if isinstance(rows, Alignment) else "choose columns with `columns=`"
     raise fail("E501", message, help=f"{choose}, or give the inputs that size the model")
+
+
+def _counts_by_name(rows: AbstractRows, names: CellNames) -> bool:
+    """Return whether names of columns decide, where each cell is the name of one."""
+    # Numbered columns are in the order in which the caller listed them.
+    exact = len(rows.columns) == len(names.cells) and not any(c.isdecimal() for c in rows.columns)
+    # The columns of an alignment are named by residue and place.
+    aligned = isinstance(rows, Alignment) and bool(rows.focus)
+    return exact or not rows.in_order or (aligned and names.named)
+
+
+def _lacking(rows: AbstractRows, cells: Sequence[str], strange: str, names: CellNames) -> GmlmError:
+    """Return the error for cells without a column; `strange` is a column that names no cell, or ""."""
+    near = did_you_mean(strange, names.nearest())
+    cure = f"column `{strange}` names none of the cells: did you mean `{near}`? " if near else ""
+    other = "" if isinstance(rows, Alignment) else ", or list them with `columns=` in that order"
+    message = f"{rows.path} has no column for {listed(cells)}"
+    return fail("E503", message, help=f"{cure}name the columns by cell{other}")
 
 
 def _are_named(graph: FactorGraph, rows: AbstractRows, names: CellNames, some: bool) -> bool:
@@ -132,22 +141,29 @@ def _values(rows: AbstractRows, part: Sequence[int], v: VariableArray, tokens: S
     absent = np.isin(texts, tokens)
     unique, inverse = np.unique(texts, return_inverse=True)
     seen = [u for u in unique.tolist() if u not in tokens]
-    labels = {str(x): k for k, x in enumerate(v.labels)}
-    if v.ordered:
-        numbers = {str(x): x for x in v.numbers}
-        found = {u: numbers[plain(u)] for u in seen if plain(u) in numbers}
-        found |= {u: v.numbers[labels[u]] for u in seen if u in labels and u not in found}
-    else:
-        found = {u: labels[u] for u in seen if u in labels}
-        if not found:
-            found = {u: int(u) for u in seen if is_digits(u) and int(u) < len(labels)}
+    found = _numbers_of(seen, v) if v.ordered else _codes_of(seen, v)
     bad = np.array([u not in found and u not in tokens for u in unique.tolist()], bool)[inverse.reshape(texts.shape)]
     if bad.any():
-        row, column = (int(i) for i in np.argwhere(bad)[0])
+        row, column = map(int, np.argwhere(bad)[0])
         help = _cure(v, {plain(u) for u in seen}) or _strangers(rows, part, v, texts, bad | absent, column)
         raise _refuse(rows, row, part[column], v, str(texts[row, column]), help)
     numbers = np.array([float(found.get(u, 0)) for u in unique.tolist()])[inverse.reshape(texts.shape)]
     return np.where(absent, np.nan, numbers)
+
+
+def _numbers_of(seen: Sequence[str], v: VariableArray) -> Mapping[str, float]:
+    """Return the number of each text that is a number or a label of an ordered domain."""
+    labels = {str(x): k for k, x in enumerate(v.labels)}
+    numbers = {str(x): x for x in v.numbers}
+    found = {u: numbers[plain(u)] for u in seen if plain(u) in numbers}
+    return found | {u: v.numbers[labels[u]] for u in seen if u in labels and u not in found}
+
+
+def _codes_of(seen: Sequence[str], v: VariableArray) -> Mapping[str, float]:
+    """Return the code of each text that is a label; if none is, texts may be codes."""
+    labels = {str(x): k for k, x in enumerate(v.labels)}
+    found = {u: labels[u] for u in seen if u in labels}
+    return found or {u: int(u) for u in seen if is_digits(u) and int(u) < len(labels)}
 
 
 def _letters(rows: AbstractRows, v: VariableArray, tokens: Sequence[str]) -> Array:

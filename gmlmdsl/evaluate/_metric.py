@@ -116,21 +116,27 @@ def metrics(objective: Objective) -> Metrics | None:
     metrics order the free parameters as a flattened dict does, given as positions in the flat
     vector of all parameters.
     """
-    host, loss = objective.frame.host, objective.exact_loss_or_none
-    if loss is None or not all(loss.is_plain) or objective.gaps is not None or loss.gapped or not is_affine(host):
+    host = objective.frame.host
+    if not _is_tabled(objective):
         return None
-    if sum(t.blocks.n_values * len(t.inside) for t in loss.tabled if t is not None) > MOST_METRIC_SCORES:
+    free = sorted((p for p in host.parameters if p.name not in objective.frame.fixed), key=lambda p: p.name)
+    if not free or not all(map(_is_free, free)) or not _has_rare_values(objective):
         return None
-    if sum(np.size(p) for t in loss.tabled if t is not None for p in t.places) > MOST_METRIC_USES:
-        return None
-    free, at, places = [p for p in host.parameters if p.name not in objective.frame.fixed], 0, {}
-    if any(p.still or not isinstance(bijection(p), Unchanged) or not _is_free(p) for p in free):
-        return None
-    for p in host.parameters:
-        places[p.name] = np.arange(at, at + p.size)
-        at += p.size
-    slopes = entry_slopes(objective, at) if free and _has_rare_values(objective) else None
-    return None if slopes is None else Metrics(objective, slopes, np.concatenate([places[name] for name in sorted(p.name for p in free)]))
+    ends = np.cumsum([p.size for p in host.parameters])
+    slopes = entry_slopes(objective, int(ends[-1]))
+    places = {p.name: np.arange(end - p.size, end) for p, end in zip(host.parameters, ends, strict=True)}
+    return None if slopes is None else Metrics(objective, slopes, np.concatenate([places[p.name] for p in free]))
+
+
+def _is_tabled(objective: Objective) -> bool:
+    """Return whether all of a loss comes from affine tables, which are few enough."""
+    loss = objective.exact_loss_or_none
+    if loss is None or not all(loss.is_plain) or objective.gaps is not None or loss.gapped:
+        return False
+    tables = [t for t in loss.tabled if t is not None]
+    scores = sum(t.blocks.n_values * len(t.inside) for t in tables)
+    uses = sum(np.size(p) for t in tables for p in t.places)
+    return is_affine(objective.frame.host) and scores <= MOST_METRIC_SCORES and uses <= MOST_METRIC_USES
 
 
 def _has_rare_values(objective: Objective) -> bool:
@@ -147,7 +153,9 @@ def _has_rare_values(objective: Objective) -> bool:
 
 
 def _is_free(p: ParameterArray) -> bool:
-    """Return whether a parameter has no gauge."""
+    """Return whether a parameter takes all real values: it is fitted, and has no bound and no gauge."""
+    if p.still or not isinstance(bijection(p), Unchanged):
+        return False
     probe = np.arange(1.0, p.size + 1).reshape(p.shape) ** 2
     return bool(np.array_equal(np.asarray(on_gauge(p, probe)), probe))
 

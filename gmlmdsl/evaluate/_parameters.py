@@ -150,18 +150,20 @@ def given_params(graph: FactorGraph, params: ParamsLike, what: str = "params") -
     _verify_dict([p.name for p in graph.parameters], params, what)
     arrays = {p.name: _array(p, params[p.name], what) for p in graph.parameters if p.name in params}
     for p in graph.parameters:
-        if p.kind not in JOINT or isinstance(arrays.get(p.name), jax.core.Tracer | None):  # pyright: ignore[reportAttributeAccessIssue]
-            continue
-        value = np.asarray(arrays[p.name])
-        # log Z of a product of distributions is 0 only if they are normalised.
-        if p.kind == "simplex" and ((value < 0).any() or np.abs(value.sum(-1) - 1).max(initial=0.0) > SIMPLEX_ERROR):
-            worst = value.sum(-1).ravel()[int(np.argmax(np.abs(value.sum(-1) - 1)))]
-            message = f"{what}[{p.name!r}] is a simplex: its last axis is not negative and sums to 1; found a sum of {worst:g}"
-            raise fail("E509", message, help="divide by the sum over the last axis")
-        if p.kind == "ordered" and (np.diff(value) <= 0).any():
-            message = f"{what}[{p.name!r}] is ordered: it increases along its last axis"
-            raise fail("E509", message, help="sort it; no two entries are equal")
+        if p.kind in JOINT and not isinstance(arrays.get(p.name), jax.core.Tracer | None):  # pyright: ignore[reportAttributeAccessIssue]
+            _verify_joint(p, np.asarray(arrays[p.name]), f"{what}[{p.name!r}]")
     return arrays
+
+
+def _verify_joint(p: ParameterArray, value: np.ndarray, what: str) -> None:
+    """Raise E509 unless entries along the last axis sum to 1, or increase."""
+    # log Z of a product of distributions is 0 only if they are normalised.
+    if p.kind == "simplex" and ((value < 0).any() or np.abs(value.sum(-1) - 1).max(initial=0.0) > SIMPLEX_ERROR):
+        worst = value.sum(-1).ravel()[int(np.argmax(np.abs(value.sum(-1) - 1)))]
+        message = f"{what} is a simplex: its last axis is not negative and sums to 1; found a sum of {worst:g}"
+        raise fail("E509", message, help="divide by the sum over the last axis")
+    if p.kind == "ordered" and (np.diff(value) <= 0).any():
+        raise fail("E509", f"{what} is ordered: it increases along its last axis", help="sort it; no two entries are equal")
 
 
 def known_params(graph: FactorGraph, params: ParamsLike, what: str = "params") -> dict[str, jax.Array]:

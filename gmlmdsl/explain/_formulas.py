@@ -146,17 +146,18 @@ class ModelFormulas:
             axes, indices = p.axes, [n.name(i) for loop in p.axes for i in loop.names]
             if p.prior.form.support == "simplex":
                 axes, indices = axes[:-1], indices[: -len(axes[-1].names)]
-            options = [p.prior.arguments[o.name] for o in p.prior.form.options]
-            arguments = ", ".join(self.write.number(a) for a in options)  # type: ignore[arg-type]
-            law = self._law(p.prior.form.name)
-            density = n.given(self.log(law), n.entry(n.name(p.name), indices), arguments)
+            density = self._density(p.prior, n.entry(n.name(p.name), indices))
             rows.append(self.signed(n.over("sum", ", ".join(self.write.loop(a) for a in axes), density), len(rows)))
         for t in self.model.priors:
-            arguments = ", ".join(self.write.number(t.prior.arguments[o.name]) for o in t.prior.form.options)  # type: ignore[arg-type]
-            law = self._law(t.prior.form.name)
-            density = n.given(self.log(law), self.write.number(t.target), arguments)
+            density = self._density(t.prior, self.write.number(t.target))
             rows.append(self.signed(n.over("sum", self.write.clauses(t.clauses), density), len(rows)))
         section.formula(self.log(n.either("prior", "\\text{prior}")), *(rows or ["0"]))
+
+    def _density(self, prior: ir.FormCall, target: str) -> str:
+        """Return the logarithm of the density of a prior at `target`."""
+        options = [prior.arguments[o.name] for o in prior.form.options]
+        arguments = ", ".join(self.write.number(a) for a in options)  # type: ignore[arg-type]
+        return self.n.given(self.log(self._law(prior.form.name)), target, arguments)
 
     def _law(self, name: str) -> str:
         return self.n.either(name, f"\\operatorname{{{latex_text(name)}}}")

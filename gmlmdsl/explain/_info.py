@@ -13,7 +13,7 @@ from .._types import JsonObject
 from ..program import Program, ir
 
 if TYPE_CHECKING:
-    from ..graph import Bound, Lowered
+    from ..graph import Bound, FactorGraph, Lowered
 
 
 def known(name: str, names: Sequence[str], what: str) -> str:
@@ -86,36 +86,38 @@ def _graph(name: str, call: ir.FormCall, bound: Bound | None) -> JsonObject:
 def _model(program: Program, model: ir.Model, bound: Bound | None, allow_python: bool) -> JsonObject:
     lowered = lowered_if_bound(bound, model.name)
     graph = None if lowered is None else lowered.graph
-    variables = {}
-    for v in model.variables.values():
-        found = None if graph is None else graph.variable(v.name)
-        labels = list(v.domain.labels) if found is None else list(found.labels)
-        variables[v.name] = {
-            "role": v.role,
-            "axes": axes_text(v.axes),
-            "type": v.domain.name or v.domain.kind,
-            "values": None if not labels else [x if isinstance(x, int) else str(x) for x in labels],
-            "shape": None if found is None else list(found.shape),
-        }
-    parameters = {}
-    for p in model.parameters.values():
-        array = None if graph is None else next(q for q in graph.parameters if q.name == p.name)
-        parameters[p.name] = {
-            "axes": axes_text(p.axes),
-            "type": p.type.kind,
-            "prior": None if p.prior is None else p.prior.span.text,
-            "shape": None if array is None else list(array.shape),
-            "count": None if array is None else array.size,
-        }
     return {
-        "variables": variables,
-        "parameters": parameters,
+        "variables": {name: _variable(v, graph) for name, v in model.variables.items()},
+        "parameters": {name: _parameter(p, graph) for name, p in model.parameters.items()},
         "cells": None if graph is None else graph.n_random,
         "factors": None if graph is None else sum(g.n for g in graph.factors),
         "masks": {m.name: _mask(m, lowered) for m in program.masks.values() if m.model == model.name},
         "judges": {j.name: f"{j.kind}: {j.body.span.text}" for j in program.judges.values() if j.model == model.name},
         "samplers": {s.name: _sampler(s) for s in program.samplers.values() if s.model == model.name},
         "network": _network(program, model, lowered, allow_python),
+    }
+
+
+def _variable(v: ir.Variable, graph: FactorGraph | None) -> JsonObject:
+    found = None if graph is None else graph.variable(v.name)
+    labels = v.domain.labels if found is None else found.labels
+    return {
+        "role": v.role,
+        "axes": axes_text(v.axes),
+        "type": v.domain.name or v.domain.kind,
+        "values": [x if isinstance(x, int) else str(x) for x in labels] or None,
+        "shape": None if found is None else list(found.shape),
+    }
+
+
+def _parameter(p: ir.Parameter, graph: FactorGraph | None) -> JsonObject:
+    array = None if graph is None else next(q for q in graph.parameters if q.name == p.name)
+    return {
+        "axes": axes_text(p.axes),
+        "type": p.type.kind,
+        "prior": None if p.prior is None else p.prior.span.text,
+        "shape": None if array is None else list(array.shape),
+        "count": None if array is None else array.size,
     }
 
 

@@ -104,20 +104,7 @@ def add_law(section: Section, body: ir.MaskBody, formulas: ModelFormulas, adapti
             blocks = _terms([term for term, _ in body.terms], formulas)
             section.words(f"The blocks are {blocks}; equal ones count once.")
         case ir.Listed():
-            rows = []
-            for term, weight in body.terms:
-                assert weight is not None
-                rows.append(formulas.signed(n.over("sum", write.clauses(term.clauses), write.term(weight)), len(rows)))
-            own = n.given("w", ", ".join(["K", *[row] * adaptive]))
-            total = n.given("W", row) if adaptive else "W"
-            section.formula(left, n.fraction(own, total))
-            section.formula(total, *rows)
-            for term, weight in body.terms:
-                assert weight is not None
-                cells, where = n.block([write.cells(c) for c in term.cells]), write.clauses(term.clauses)
-                section.formula(n.given("w", cells), write.number(weight) + _for(n, where))
-            empty = f" Where {n.inline(total)} is 0, K is empty."
-            section.words(f"Weights of equal blocks add.{empty * adaptive}")
+            _add_listed(section, body, formulas, left, adaptive)
         case ir.Independent():
             _add_independent(section, body, formulas, left)
         case ir.MaskMixture():
@@ -217,6 +204,24 @@ FORMS: dict[str, Callable[[Section, ir.FormMask, ModelFormulas, str], None]] = {
 def _variables(body: ir.FormMask) -> str:
     """Return the variables of a form, as they are written."""
     return ", ".join(f"`{v}`" for v in body.variables)
+
+
+def _add_listed(section: Section, body: ir.Listed, formulas: ModelFormulas, left: str, adaptive: bool) -> None:
+    n, write, row = formulas.n, formulas.write, formulas.cells.row
+    rows: list[str] = []
+    for term, weight in body.terms:
+        assert weight is not None
+        rows.append(formulas.signed(n.over("sum", write.clauses(term.clauses), write.term(weight)), len(rows)))
+    own = n.given("w", ", ".join(["K", *[row] * adaptive]))
+    total = n.given("W", row) if adaptive else "W"
+    section.formula(left, n.fraction(own, total))
+    section.formula(total, *rows)
+    for term, weight in body.terms:
+        assert weight is not None
+        cells, where = n.block([write.cells(c) for c in term.cells]), write.clauses(term.clauses)
+        section.formula(n.given("w", cells), write.number(weight) + _for(n, where))
+    empty = f" Where {n.inline(total)} is 0, K is empty."
+    section.words(f"Weights of equal blocks add.{empty * adaptive}")
 
 
 def _add_independent(section: Section, body: ir.Independent, formulas: ModelFormulas, left: str) -> None:

@@ -321,15 +321,13 @@ def curvature(
     host = objective.frame.host
     basis = tangent(host, frozenset(objective.frame.fixed))
     vector, directions = flatten(host, {k: np.asarray(v) for k, v in params.items()}), jax.device_put(basis)
-    slope, bend = (np.asarray(a) for a in _prior_second_order(objective, vector))
+    slope, bend = map(np.asarray, _prior_second_order(objective, vector))
     prior = -_within(basis, bend if bend.ndim == 2 else np.diag(bend))
     known, one_mask, coupling = _without(objective, copies), None, None
     if colours is None:
         whole = dataclasses.replace(objective, gaps=None, gap_weights=None)
-        alive, weights = known.host_weights > 0, objective.host_weights
-        alone = 1.0 if objective.spread is None else objective.spread
-        spread = np.where(alive, 1 / np.sqrt(np.where(alive, weights, 1.0)) if counts else alone, 0.0)
-        by_rows, second, first = (np.asarray(a) for a in _by_directions(whole, vector, directions, jax.device_put(spread)))
+        spread = jax.device_put(_spread(objective, known.host_weights > 0, counts))
+        by_rows, second, first = map(np.asarray, _by_directions(whole, vector, directions, spread))
         hessian = by_rows + prior
     else:
         # sum w g g' is the second moment for weights sqrt w: the same compiled sums run again.
@@ -344,7 +342,7 @@ def curvature(
         u, coupling = _imputed(objective, vector, basis, copies)
         apart.append((u, objective.host_weights[copies.columns].reshape(copies.rows, copies.count).sum(axis=1)))
     if objective.gaps is not None:
-        more, u = (np.asarray(a) for a in gap_second_order(objective, vector, directions))
+        more, u = map(np.asarray, gap_second_order(objective, vector, directions))
         hessian = hessian + more
         apart.append((u, np.asarray(objective.gap_weights)))
     for u, weights in apart:
@@ -352,15 +350,17 @@ def curvature(
         second, first = second + each.T @ each, first + u.sum(axis=0)
     rows = _size(objective, copies, counts) if colours is None or summed is None else sums.rows
     mean = np.outer(first, first) / max(rows, 1.0)
-    if (
-        summed is None
-        and colours is not None
-        and not apart
-        and objective.exact_loss_or_none is not None
-        and not objective.exact_loss_or_none.split
-    ):
+    loss = objective.exact_loss_or_none
+    if not (summed is not None or colours is None or apart or loss is None or loss.split):
         one_mask = partial(_one_mask, rooted, vector, colours, basis, mean, bool(jax.config.jax_enable_x64))  # pyright: ignore[reportAttributeAccessIssue]
     return Curvature(basis, 0.5 * (hessian + hessian.T), prior, second - mean, one_mask, -basis.T @ slope, coupling)
+
+
+def _spread(objective: Objective, alive: Array, counts: bool) -> Array:
+    """Return s of each row for the score covariance: 0 for rows that do not contribute to it."""
+    if counts:
+        return np.where(alive, 1 / np.sqrt(np.where(alive, objective.host_weights, 1.0)), 0.0)
+    return np.where(alive, 1.0 if objective.spread is None else objective.spread, 0.0)
 
 
 def _one_mask(objective: Objective, vector: jax.Array, colours: Colouring, basis: Array, mean: Array, wide: bool) -> Array:

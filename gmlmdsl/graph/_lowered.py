@@ -87,22 +87,29 @@ def lower_sound(bound: Bound, name: str) -> tuple[Lowered, list[Diagnostic]]:
     faults = Faults()
     model = bound.program.models[name]
     variables, given = _variables(model, bound, faults), _given(model, bound, faults)
-    lowered_parameters = [faults.of(_parameter, p, model, bound) for p in model.parameters.values()]
-    parameters = tuple(p for p in lowered_parameters if p is not None)
+    found = [faults.of(_parameter, p, model, bound) for p in model.parameters.values()]
+    parameters = tuple(p for p in found if p is not None)
     whole = {v.name for v in (*variables, *given)} | {p.name for p in parameters}
     model = without_names(model, {*model.variables, *model.parameters} - whole)
     network = faults.of(lower_network, model, bound, variables, given)
     n_cells = sum(v.size for v in variables) + bool(given)
     names = Names({v.name: v for v in (*variables, *given)}, {p.name: p for p in parameters}, model, n_cells)
     terms = [term for f in model.factors for term in summands(f.value, f.clauses, model)]
-    factors = [faults.of(_group, *term, "factor", bound, names) for term in terms]
-    factors += _categorical(model, bound, names, faults)
-    requires = [faults.of(_group, r.condition, r.clauses, "require", bound, names) for r in model.requires]
-    kept, required = (tuple(g for g in groups if g is not None and g.n) for groups in (factors, requires))
+    groups = _groups(terms, "factor", bound, names, faults)
+    factors = (*groups, *(g for g in _categorical(model, bound, names, faults) if g.n))
+    requires = _groups([(r.condition, r.clauses) for r in model.requires], "require", bound, names, faults)
     hyperpriors = _hyperpriors(model, bound, names, faults)
-    graph = FactorGraph(variables, parameters, kept, required, given, network=network, hyperpriors=hyperpriors)
-    notes = [faults.of(verify_finite, graph, [g]) or () for g in graph.groups]
-    return Lowered(graph, names, bound, notes=tuple(n for found in notes for n in found)), faults.found
+    graph = FactorGraph(variables, parameters, factors, requires, given, network=network, hyperpriors=hyperpriors)
+    notes = [n for g in graph.groups for n in faults.of(verify_finite, graph, [g]) or ()]
+    return Lowered(graph, names, bound, notes=tuple(notes)), faults.found
+
+
+def _groups(
+    terms: Sequence[tuple[ir.Expression, ir.Clauses]], kind: str, bound: Bound, names: Names, faults: Faults
+) -> tuple[FactorGroup, ...]:
+    """Return the groups of sound terms that have instances."""
+    groups = [faults.of(_group, *term, kind, bound, names) for term in terms]
+    return tuple(g for g in groups if g is not None and g.n)
 
 
 def _variables(model: ir.Model, bound: Bound, faults: Faults) -> tuple[VariableArray, ...]:
@@ -200,8 +207,10 @@ def _verify_argument(value: Array, option: forms.Option, prior: ir.FormCall) -> 
         found = f"{value.min():g}" if np.isfinite(value).all() else "a number that is not finite"
         message = f"`{option.name}` of `{prior.form.name}` is {'above 0' if above else 'finite'}, found {found}"
         raise fail("E404", message, prior.span, "out of bounds")
-    outside = [] if option.bounds is None else [v for v in value.ravel() if not option.bounds.holds(v)]
-    if option.bounds is not None and outside:
+    if option.bounds is None:
+        return
+    outside = [v for v in value.ravel() if not option.bounds.holds(v)]
+    if outside:
         message = f"`{option.name}` of `{prior.form.name}` is {option.bounds.words}, found {outside[0]:g}"
         raise fail("E404", message, prior.span, "out of bounds")
 

@@ -258,28 +258,31 @@ def check_bound(
     bound, found = bind_sound(known, inputs, MOST_CHECKED_EDGES)
     found += allowed(bound.notes, program.allowances)
     left = [] if found else [g for g in known.graphs if g not in bound.program.graphs]
-    unsaid = [f"{listed(sorted(missing))} without a default{UNSAID}"] if missing and known != program else []
+    skipped = [f"{listed(sorted(missing))} without a default{UNSAID}"] if missing and known != program else []
     words = f"has more than {MOST_CHECKED_EDGES:,} nodes and edges{LEFT}"
-    large = [f"graph `{g}` {words}" for g in left]
+    skipped += [f"graph `{g}` {words}" for g in left]
     before, kept = dict(kept or {}), {} if kept is None else kept
     kept.clear()
     for name in bound.program.models:
         content = _content(bound.program, name)
-        if content is not None and name in before and before[name][0] == content:
+        if content is not None and before.get(name, (None,))[0] == content:
             kept[name] = before[name]
-            continue
-        words = too_large(bound, name)
-        if words:
-            large.append(f"{words}{LEFT}")
-            continue
-        lowered, faults = sound_model(bound, name)
-        found += faults
-        if not faults:
-            is_whole = bound.program.models[name] == program.models[name]
-            noted = [*lint_sizes(lowered, bound.program, name)] if is_whole else []
-            found += allowed(noted, program.allowances)
-            kept[name] = None if noted else content, lowered
-    return in_text_order(found), (*unsaid, *large)
+        elif words := too_large(bound, name):
+            skipped.append(f"{words}{LEFT}")
+        else:
+            lowered, faults, noted = _checked(bound, program, name)
+            found += [*faults, *allowed(noted, program.allowances)]
+            if not faults:
+                kept[name] = None if noted else content, lowered
+    return in_text_order(found), tuple(skipped)
+
+
+def _checked(bound: Bound, program: Program, name: str) -> tuple[Lowered, list[Diagnostic], list[Diagnostic]]:
+    """Return a lowered model, its faults, and the warnings of one that is whole and has no fault."""
+    lowered, faults = sound_model(bound, name)
+    if faults or bound.program.models[name] != program.models[name]:
+        return lowered, faults, []
+    return lowered, faults, [*lint_sizes(lowered, bound.program, name)]
 
 
 def _content(program: Program, name: str) -> object:

@@ -302,13 +302,16 @@ def lint_moves(lowered: Lowered, program: Program, name: str) -> Iterator[Diagno
         blocks = _blocks(lowered, sampler.body)
         if blocks is None or sum(map(len, blocks)) > MOST_LINTED_BLOCKS:
             continue
-        met, moved = set(), set()
-        for block in (set(row[row < lowered.graph.n_cells].tolist()) for part in blocks for row in part):
-            met |= block
-            moved |= {c for c in block if not any(scope & block == {c} for scope, _ in fixed_by.get(c, ()))}
-        stuck = sorted(met - moved)
+        cells = [set(row[row < lowered.graph.n_cells].tolist()) for part in blocks for row in part]
+        met = set().union(*cells)
+        stuck = sorted(met.difference(*(_movable(block, fixed_by) for block in cells)))
         if stuck:
             yield _stuck(lowered, sampler, stuck, fixed_by[stuck[0]][0][1], len(stuck) == len(met))
+
+
+def _movable(block: set[int], fixed_by: Mapping[int, Sequence[tuple[set[int], Span]]]) -> set[int]:
+    """Return the cells of a block that can change together with others of the block."""
+    return {c for c in block if not any(scope & block == {c} for scope, _ in fixed_by.get(c, ()))}
 
 
 def _stuck(lowered: Lowered, sampler: ir.Sampler, stuck: Sequence[int], require: Span, whole: bool) -> Diagnostic:

@@ -121,11 +121,17 @@ def lint_redundant(lowered: Lowered) -> Iterator[Diagnostic]:
     if null.shape[1]:
         names = list(dict.fromkeys(entries[seen[k]][0] for k in np.flatnonzero(np.abs(null).max(axis=1) > 1e-6)))
         declared = [lowered.names.model.parameters[n] for n in names]
-        axes, whole, fixed = {p.name: tuple(k for k, a in enumerate(p.axes) if a.over.kind == "domain") for p in declared}, _rank(table), {}
-        for name, of in axes.items():
-            if of and _rank(table @ _zero_sums(free, fixed | {name: of})) == whole:
-                fixed[name] = of
-        yield _redundant(declared, null.shape[1], list(fixed))
+        yield _redundant(declared, null.shape[1], _harmless(declared, table, free))
+
+
+def _harmless(declared: list[ir.Parameter], table: Array, free: Sequence[ParameterArray]) -> list[str]:
+    """Return the parameters whose gauges over domains together remove redundant directions only."""
+    rank, fixed = _rank(table), dict[str, tuple[int, ...]]()
+    for p in declared:
+        axes = tuple(k for k, a in enumerate(p.axes) if a.over.kind == "domain")
+        if axes and _rank(table @ _zero_sums(free, fixed | {p.name: axes})) == rank:
+            fixed[p.name] = axes
+    return list(fixed)
 
 
 def _redundant(declared: list[ir.Parameter], count: int, fixed: list[str]) -> Diagnostic:

@@ -71,10 +71,8 @@ def packing(entries: Array, stages: Sequence[Stage], none: int) -> Packing | Non
             blocks, several, values, degree, width).
         none: the last slot.
     """
-    for real, inside, kinds in stages:
-        pairs = all(slots.shape[3] == 1 and places.shape[3] == 2 and places.shape[5] == 2 for slots, places in kinds)
-        if inside.shape[3] != 2 or not real.any() or not kinds or not pairs:
-            return None
+    if not all(_is_of_pairs(*stage) for stage in stages):
+        return None
     sampled = (_strengths([_pieces(entries, s, PACKING_SAMPLE)[1]]) for s in stages)
     if any(len(found) > MOST_STRENGTHS for found in sampled):
         return None
@@ -96,6 +94,13 @@ def packing(entries: Array, stages: Sequence[Stage], none: int) -> Packing | Non
     odds_of_rarer = np.exp(-np.abs(log_odds))
     rest, thresholds = np.modf(2.0**BITS * odds_of_rarer / (1 + odds_of_rarer))
     return Packing(degrees, packed, thresholds.astype(np.uint32), rest, log_odds > 0)
+
+
+def _is_of_pairs(real: Array, inside: Array, kinds: Sequence[tuple[Array, Array]]) -> bool:
+    """Return whether all cells of a stage have two values and all of their tables are of pairs."""
+    if inside.shape[3] != 2 or not real.any() or not kinds:
+        return False
+    return all((slots.shape[3], places.shape[3], places.shape[5]) == (1, 2, 2) for slots, places in kinds)
 
 
 def _strengths(found: Sequence[Array]) -> Array:

@@ -104,6 +104,20 @@ class _Tree:
         first, second = (len(self.values[k]) for k in self.halves)
         return first * second + sum(step.size * (int(step.max()) + 1) for *_, step in self.links)
 
+    def end(self, places: list[int]) -> tuple[list[int], Array]:
+        """Return the cells that replace the sum, and its values at theirs.
+
+        `places` are the cells of all partial sums.
+        """
+        one, other = self.halves
+        sums = np.round(self.values[one][:, None] + self.values[other], 9)
+        return [places[one], places[other]], sums
+
+    def links_at(self, places: list[int]) -> list[_Link]:
+        """Return the links between the cells of all partial sums."""
+        links = enumerate(self.links, len(self.cells))
+        return [(places[m], places[a], np.array([places[b]]), step.shape[1:], step) for m, (a, b, step) in links]
+
 
 def _tree(chain: _Chain) -> _Tree | None:
     """Return the tree that takes the place of a chain, or None if it is not worth it."""
@@ -250,20 +264,28 @@ def _reduction(group: FactorGroup) -> _Reduction | None:
     """
     if not group.n or group.given is not None:
         return None
-    sums = {n for n in nodes_in(group.root) if isinstance(n, Add) and any(isinstance(x, CellValue) for x in nodes_in(n.body))}
+    sums = {n for n in nodes_in(group.root) if isinstance(n, Add) and _cells_in(n.body)}
     if len(sums) != 1:
         return None
     (add,) = sums
-    within = nodes_in(add.body)
-    slots = [n for n in within if isinstance(n, CellValue)]
-    rest = mapped(group.root, lambda n: Constant(0) if n == add else n)
-    others = [n for n in nodes_in(rest) if isinstance(n, CellValue)]
-    plain = all(isinstance(n, Constant | Column | CellValue | Apply | If | Gather) for n in within)
-    if add.operator == "logsumexp" or add.depth != 0 or any(n.shape for n in others) or (add.operator != "*" and _named(add.body)):
-        return None
-    if not (plain and all(len(n.shape) == 1 and n.shape[0] > 1 for n in slots)):
+    others = _cells_in(mapped(group.root, lambda n: Constant(0) if n == add else n))
+    if any(n.shape for n in others) or not _has_own_cells(add):
         return None
     return _Reduction(add, tuple(dict.fromkeys(n.start for n in others)))
+
+
+def _cells_in(root: Node) -> list[CellValue]:
+    """Return the nodes of an expression that read cells."""
+    return [n for n in nodes_in(root) if isinstance(n, CellValue)]
+
+
+def _has_own_cells(add: Add) -> bool:
+    """Return whether a reduction adds or multiplies terms that read one cell each in every slot."""
+    if add.operator == "logsumexp" or add.depth != 0 or (add.operator != "*" and _named(add.body)):
+        return False
+    plain = Constant | Column | CellValue | Apply | If | Gather
+    shapes = [n.shape for n in _cells_in(add.body)]
+    return all(isinstance(n, plain) for n in nodes_in(add.body)) and all(len(s) == 1 and s[0] > 1 for s in shapes)
 
 
 def _term_cells(group: FactorGroup, reduction: _Reduction, none: int) -> Array | None:
@@ -471,10 +493,8 @@ def _joined(
             places.append(at)
             at += 1
         if isinstance(chain, _Tree):
-            one, other = chain.halves
-            ends.append(([places[one], places[other]], np.round(chain.values[one][:, None] + chain.values[other], 9)))
-            added = enumerate(chain.links, len(chain.cells))
-            links += [(places[m], places[a], np.array([places[b]]), step.shape[1:], step) for m, (a, b, step) in added]
+            ends.append(chain.end(places))
+            links += chain.links_at(places)
             continue
         ends.append((places[-1:], chain.values[-1]))
         here = [(places[m + 1], places[m], chain.cells[m], chain.sizes[m]) for m in range(len(chain.cells))]

@@ -130,6 +130,16 @@ def _axis_of(cells: Array, scopes: Array) -> Array:
     return np.argmax(scopes == cells[:, None], axis=1)
 
 
+def _table_kinds(plan: Elimination, factors: tuple[Placed, ...]) -> dict[tuple[tuple[int, ...], bool], list[tuple[int, int]]]:
+    """Return the stages and bits of the tables of each shape, those of each row apart."""
+    kinds: dict[tuple[tuple[int, ...], bool], list[tuple[int, int]]] = {}
+    for k, stage in enumerate(plan.stages):
+        for bits, by_row in sorted({p for f in factors for p in f.kinds(k)}):
+            radix = tuple(stage.radix[a] for a in bits_to_axes(bits))
+            kinds.setdefault((radix, by_row), []).append((k, bits))
+    return kinds
+
+
 def factor_tables(
     graph: FactorGraph, plan: Elimination, factors: tuple[Placed, ...]
 ) -> tuple[tuple[FactorTables, ...], tuple[tuple[TableUse, ...], ...]]:
@@ -137,14 +147,9 @@ def factor_tables(
     sizes = [s.size for s in plan.stages]
     first = np.cumsum([0, *sizes])
     steps = np.concatenate([s.steps.ravel() for s in plan.stages] or [np.zeros(0, np.int64)])
-    kinds: dict[tuple[tuple[int, ...], bool], list[tuple[int, int]]] = {}
-    for k, stage in enumerate(plan.stages):
-        for bits, by_row in sorted({p for f in factors for p in f.kinds(k)}):
-            radix = tuple(stage.radix[a] for a in bits_to_axes(bits))
-            kinds.setdefault((radix, by_row), []).append((k, bits))
     sets: list[FactorTables] = []
     uses: list[list[TableUse]] = [[] for _ in plan.stages]
-    for (radix, by_row), members in kinds.items():
+    for (radix, by_row), members in _table_kinds(plan, factors).items():
         # A table is identified by its place among those of all stages and by the axes that it
         # covers.
         chosen = [f.among(members, by_row) for f in factors]

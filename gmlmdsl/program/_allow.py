@@ -173,11 +173,9 @@ def _any_between(lines: Sequence[int], first: int, last: int) -> bool:
 def _idle(a: Allowance, idle: list[str]) -> Diagnostic:
     kept = [c for c in a.codes if c not in idle]
     unknown = [c for c in idle if c not in codes()]
-    if any(c.startswith("E") for c in idle):
-        message, help = (
-            f"errors cannot be allowed: {listed([c for c in idle if c.startswith('E')])}",
-            "mend the error; only warnings, W8.., can be allowed",
-        )
+    errors = [c for c in idle if c.startswith("E")]
+    if errors:
+        message, help = f"errors cannot be allowed: {listed(errors)}", "mend the error; only warnings, W8.., can be allowed"
     elif unknown:
         message, help = f"there is no warning {listed(unknown)}", HOW
     else:

@@ -52,14 +52,10 @@ KINDS_OF_VALUES: dict[type, tuple[str, ...]] = {
 }
 
 
-def _many(option: Option) -> bool:
-    return option.takes in (forms.VARIABLES, forms.BLOCKS, forms.TEXTS, forms.SIZES)
-
-
 def _option_name(a: tree.Argument, form: Form, positional: list[Option], found: Raw, scope: Scope) -> str | None:
     """Return the name of the option that an argument belongs to, or None after a fault."""
     if a.keyword is None:
-        option = next((o for o in positional if o.name not in found or _many(o)), None)
+        option = next((o for o in positional if o.name not in found or o.many), None)
         if option is not None and not (option.takes == forms.VARIABLES and isinstance(a.value, tree.Number)):
             return option.name
         _report_nameless(a, form, positional, found, scope)
@@ -68,18 +64,29 @@ def _option_name(a: tree.Argument, form: Form, positional: list[Option], found: 
     if name in found:
         scope.report("E302", f"`{name}` is given twice", a.span, "again here", help="keep one of the two; an option has one value")
         return None
-    if form.free or any(o.name == name and (o.named or not _many(o)) for o in form.options):
+    if form.has(name):
         return name
+    _report_unknown_option(a.keyword, form, found, scope)
+    return None
+
+
+def _report_unknown_option(keyword: tree.Name, form: Form, found: Raw, scope: Scope) -> None:
+    """Report a named argument that the form does not have."""
     named = [o.name for o in form.options if o.named]
     left = [n for n in named if n not in found]
-    room = "option" if foreign("option", name)[1] in left else ""
-    others = [f.name for f in forms.FORMS if f.room == form.room and f.of is None and any(o.name == name for o in f.options)]
-    by_name = [o.name for o in form.options if not _many(o) and o.takes not in (forms.MODEL, forms.SAMPLER)]
-    otherwise = f"it has {listed(by_name)}" if named else f"it has none: `{form.shown}`"
-    otherwise = f"it is an option of {listed(others, 3)}" if others and not form.free else otherwise
-    help, fix = (otherwise, None) if others and not room else suggestion(a.keyword, left, otherwise, room)
-    scope.report("E302", f"`{form.name}` has no option `{name}`", a.keyword.span, "unknown option", help=help, fix=fix)
-    return None
+    room = "option" * (foreign("option", keyword.name)[1] in left)
+    others = forms.with_option(form.room, keyword.name)
+    if others:
+        otherwise = f"it is an option of {listed(others, 3)}"
+    elif named:
+        unnamed = (forms.MODEL, forms.SAMPLER)
+        by_name = [o.name for o in form.options if not o.many and o.takes not in unnamed]
+        otherwise = f"it has {listed(by_name)}"
+    else:
+        otherwise = f"it has none: `{form.shown}`"
+    help, fix = (otherwise, None) if others and not room else suggestion(keyword, left, otherwise, room)
+    message = f"`{form.name}` has no option `{keyword.name}`"
+    scope.report("E302", message, keyword.span, "unknown option", help=help, fix=fix)
 
 
 def _report_nameless(a: tree.Argument, form: Form, positional: list[Option], found: Raw, scope: Scope) -> None:
@@ -218,8 +225,8 @@ def _input(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
 def _rate(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
     e = arguments[0].value
     if isinstance(e, tree.Call) and e.function.name == "uniform":
-        ends = [a.value for a in e.arguments if a.keyword is None and a.clauses is None]
-        if len(ends) != 2 or len(e.arguments) != 2:
+        ends = [a.value for a in e.arguments]
+        if len(ends) != 2 or not e.is_plain:
             scope.report("E302", "`uniform` takes two numbers", e.span, "`uniform(a, b)`")
             return None
         low, high = (_probability(x, option, scope) for x in ends)

@@ -59,9 +59,14 @@ def _call(e: tree.Call, scope: Scope, where: Where) -> Checked:
         return faulty(e.span)
     if name in sized() and not _verify_conversion(e, kinds[0], scope):
         return faulty(e.span)
+    return operation(e.span, name, tuple(c for c, _ in checked), _kind_of(name, kinds), scope)
+
+
+def _kind_of(name: str, kinds: list[Kind]) -> Kind:
+    """Return the kind of a function's value at arguments of these kinds."""
     integer = name in sized() or (name in ("abs", "min", "max") and all(k.integer for k in kinds))
     spin = name == "spin" or (name in ("min", "max") and any(k.spin for k in kinds))
-    return operation(e.span, name, tuple(c for c, _ in checked), Kind("number", integer=integer, spin=spin), scope)
+    return Kind("number", integer=integer, spin=spin)
 
 
 def _own(function: tree.Function, e: tree.Call, scope: Scope, where: Where) -> Checked:
@@ -80,7 +85,7 @@ def _own(function: tree.Function, e: tree.Call, scope: Scope, where: Where) -> C
 
 
 def _verify_arguments(e: tree.Call, function: forms.Form, scope: Scope) -> bool:
-    bad = next((a for a in e.arguments if a.keyword is not None or a.clauses is not None), None)
+    bad = next((a for a in e.arguments if not a.is_plain), None)
     if bad is None and len(e.arguments) == len(function.options):
         return True
     wanted = len(function.options)
@@ -166,15 +171,15 @@ def _reduction(e: tree.Call, scope: Scope, where: Where) -> Checked:
 def check_reduced(e: tree.Call, scope: Scope, where: Where) -> tuple[Expression, Kind, Clauses] | None:
     """Return the body of a reduction, the body's kind, and the clauses, or None after a fault."""
     name = e.function.name
-    over = e.arguments[0].clauses if len(e.arguments) == 1 else None
-    if len(e.arguments) == 1 and isinstance(e.arguments[0].value, tree.Loop):
-        _report_loop_alone(e, e.arguments[0].value, over, scope)
+    written = e.only
+    over = None if written is None else written.clauses
+    if written is not None and isinstance(written.value, tree.Loop):
+        _report_loop_alone(e, written.value, over, scope)
         return None
-    if over is None or e.arguments[0].keyword is not None:
+    if written is None or over is None or written.keyword is not None:
         help, fix = _meant_by_reduction(e, scope)
         scope.report("E302", f"`{name}` takes one expression followed by `for`", e.span, "no `for` in this", help=help, fix=fix)
         return None
-    written = e.arguments[0]
     with scope.nested():
         inner = where.inside(n.name for loop in over.loops for n in loop.names)
         clauses = check_clauses(over, e.span, scope, where=TURNS if "binder" in where.kinds else inner)
@@ -202,7 +207,7 @@ def _term_of(e: tree.Call) -> str:
 
     Otherwise the result is "".
     """
-    text = e.arguments[0].span.text if len(e.arguments) == 1 else ""
+    text = "" if e.only is None else e.only.span.text
     return text if re.search(r"\[i\]", text) and len(text) < LONGEST_TERM else ""
 
 
@@ -214,12 +219,12 @@ def _meant_by_reduction(e: tree.Call, scope: Scope) -> tuple[str, Fix | None]:
     """Suggest `sum(x[i] for i in site)` for `sum(x)`, and `a or b` for `any(a, b)`."""
     name = e.function.name
     same = " == 1" if name in ("count", "any", "all") else ""
-    plain = [a.value for a in e.arguments if a.keyword is None and a.clauses is None]
-    if len(plain) == len(e.arguments) == 1 and isinstance(plain[0], tree.Name) and (text := _over_all(plain[0], same, scope)):
+    plain = [a.value for a in e.arguments if a.is_plain]
+    if e.is_plain and len(plain) == 1 and isinstance(plain[0], tree.Name) and (text := _over_all(plain[0], same, scope)):
         return f"write `{name}({text})`", Fix(plain[0].span, text, guess=True)
     parts = [*plain[0].items] if len(plain) == 1 and isinstance(plain[0], tree.List) else plain
     named = any(re.search(r"\bin\b", p.span.text) for p in parts)
-    if len(parts) > 1 and len(plain) == len(e.arguments) and name in JOINED and not named:
+    if len(parts) > 1 and e.is_plain and name in JOINED and not named:
         return f"write `{JOINED[name].join(p.span.text for p in parts)}`", None
     if len(parts) == 2 and name == "logsumexp":
         return f"write `log({' + '.join(f'exp({p.span.text})' for p in parts)})`", None

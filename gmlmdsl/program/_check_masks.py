@@ -326,19 +326,23 @@ def check_cells(e: tree.Expression, scope: Scope) -> tuple[Cells, ...] | None:
     if not good:
         scope.report("E320", "a block holds at least one cell", e.span, "empty", help="`{x[i], y}`")
         return None
-    whole = {c.variable for c in good if c.indices is None}
-    seen: set[Cells] = set()
-    for k, cell in enumerate(good):
-        again = cell in seen or (cell.indices is not None and cell.variable in whole)
-        seen.add(cell)
-        if again:
-            first = next(c for c in good if c is not cell and (c == cell or (c.variable == cell.variable and c.indices is None)))
-            place = ((first.span, "this holds it already"),)
-            fix = Fix(Span(e.span.source, good[k - 1].span.end, cell.span.end), "", guess=True) if k else None
-            message = f"`{cell.span.text}` is in the block twice"
-            scope.report("E306", message, cell.span, "again here", help="name each cell once", related=place, fix=fix)
-            return None
-    return good
+    return None if _has_twice(e, good, scope) else good
+
+
+def _has_twice(e: tree.Expression, cells: tuple[Cells, ...], scope: Scope) -> bool:
+    """Return whether a block contains a cell twice, and report the first one that it does."""
+    whole, seen = {c.variable for c in cells if c.indices is None}, set[Cells]()
+    for k, cell in enumerate(cells):
+        if cell not in seen and (cell.indices is None or cell.variable not in whole):
+            seen.add(cell)
+            continue
+        first = next(c for c in cells if c is not cell and (c == cell or (c.variable == cell.variable and c.indices is None)))
+        place = ((first.span, "this holds it already"),)
+        fix = Fix(Span(e.span.source, cells[k - 1].span.end, cell.span.end), "", guess=True) if k else None
+        message = f"`{cell.span.text}` is in the block twice"
+        scope.report("E306", message, cell.span, "again here", help="name each cell once", related=place, fix=fix)
+        return True
+    return False
 
 
 def _cell(e: tree.Expression, scope: Scope) -> Cells | None:
@@ -389,10 +393,9 @@ def _cell_index(e: tree.Expression, over: SetOf, scope: Scope) -> Expression:
 
 
 def _listed(mask: tree.Mask, body: tree.MaskList, given: tuple[str, ...] | None, scope: Scope) -> MaskBody | None:
-    if not body.body and scope.is_broken(body.span):
-        return None
     if not body.body:
-        scope.report("E320", "a mask lists at least one block", body.span, "empty", help="`choose 1 : {x[i]} for i in site`")
+        if not scope.is_broken(body.span):
+            scope.report("E320", "a mask lists at least one block", body.span, "empty", help="`choose 1 : {x[i]} for i in site`")
         return None
     first = type(body.body[0])
     stray = next((s for s in body.body if type(s) is not first), None)

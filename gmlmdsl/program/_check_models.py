@@ -201,16 +201,20 @@ def _variable(s: tree.Variable, body: Body, scope: Scope) -> None:
         body.variables[s.name.name] = value
 
 
+NEED_AN_AXIS = {
+    "simplex": "a simplex needs an axis: its entries along the last one sum to 1",
+    "ordered": "what is ordered needs an axis: its entries increase along the last one",
+}
+
+
 def _parameter(s: tree.Parameter, body: Body, scope: Scope) -> None:
     axes = check_axes(s.axes, scope)
     type_ = check_type(s.type, scope, s.span, inputs=False) if s.type is not None else _type_of_prior(s)
     with scope.declares("param", s.name):
         prior = _prior(s, s.prior, type_, scope, axes) if s.prior is not None else None
-    if type_ is not None and type_.kind in ("simplex", "ordered") and not s.axes:
+    if type_ is not None and type_.kind in NEED_AN_AXIS and not s.axes:
         help = f"for example `param {s.name.name}[a in range(3)] : {type_.kind}`"
-        what = "a simplex needs an axis: its entries along the last one sum to 1"
-        what = what if type_.kind == "simplex" else "what is ordered needs an axis: its entries increase along the last one"
-        scope.report("E322", what, s.name.span, "no axis", help=help)
+        scope.report("E322", NEED_AN_AXIS[type_.kind], s.name.span, "no axis", help=help)
         type_ = None
     value = None if axes is None or type_ is None else Parameter(s.span, s.name.name, axes, type_, prior)
     if _declare("param", s.name, value, scope) and value is not None:
@@ -298,7 +302,7 @@ def _written_rows(
 
     The result is empty after a fault, and None for any other prior.
     """
-    a = call.arguments[0] if len(call.arguments) == 1 else None
+    a = call.only
     if form.name != "dirichlet" or a is None or not isinstance(a.value, tree.List):
         return None
     items = tuple(check_number(item, scope, PRIOR) for item in a.value.items)
@@ -395,25 +399,25 @@ def _gauge(s: tree.Gauge, body: Body, scope: Scope) -> None:
     form = find_form(s.form, "gauge", scope)
     if form is None:
         return
-    names = [a.value for a in s.form.arguments if a.keyword is None and a.clauses is None]
-    if len(names) != 1 or len(s.form.arguments) != 1 or not isinstance(names[0], tree.Name):
+    name = s.form.only.value if s.form.only is not None and s.form.is_plain else None
+    if not isinstance(name, tree.Name):
         scope.report("E302", "`zero_sum` takes the name of one parameter", s.form.span, "`zero_sum(J)`")
         return
-    symbol = scope.use(names[0], "param")
+    symbol = scope.use(name, "param")
     if symbol is None or not isinstance(symbol.value, Parameter):
         return
     declared = symbol.value
     place = ((symbol.span, "declared here"),)
     if declared.type.kind != "real":
         message = f"a gauge needs a real parameter, `{symbol.name}` is {declared.type.kind}"
-        scope.report("E312", message, names[0].span, "not real", related=place, help="remove the gauge: it would shift values out of range")
+        scope.report("E312", message, name.span, "not real", related=place, help="remove the gauge: it would shift values out of range")
     elif not any(a.over.kind == "domain" for a in declared.axes):
         help = "a gauge needs an axis over a declared domain: `a in aa`"
-        scope.report("E312", f"no axis of `{symbol.name}` runs over a domain", names[0].span, "nothing to fix", related=place, help=help)
+        scope.report("E312", f"no axis of `{symbol.name}` runs over a domain", name.span, "nothing to fix", related=place, help=help)
     elif declared.prior is not None and declared.prior.form.support == "unbounded":
         message = f"`{declared.prior.form.name}` puts each entry of `{symbol.name}` in or out on its own, and a gauge ties them together"
         help = "remove the gauge: the prior determines every direction"
-        scope.report("E312", message, names[0].span, "in or out one by one", related=place, help=help, fix=Fix(s.span, ""))
+        scope.report("E312", message, name.span, "in or out one by one", related=place, help=help, fix=Fix(s.span, ""))
     elif symbol.name in [g for g, _ in body.gauges]:
         place = ((next(span for g, span in body.gauges if g == symbol.name), "stated here"),)
         message, fix = f"the gauge of `{symbol.name}` is stated twice", Fix(s.span, "")
@@ -494,10 +498,10 @@ def _is_plain_row(call: tree.Call, scope: Scope) -> bool:
 
     A fixed list mentions no cell and no parameter.
     """
-    a = call.arguments[0] if len(call.arguments) == 1 else None
+    a = call.only
     if call.function.name != "categorical":
         return False
-    if a is None or a.keyword is not None or a.clauses is not None:
+    if a is None or not a.is_plain:
         return a is None or a.keyword is None or a.keyword.name != "logits"
     if not isinstance(a.value, tree.List):
         return not isinstance(a.value, tree.Conditional | tree.LookedUp)
@@ -563,7 +567,7 @@ def is_prior_of_elsewhere(call: tree.Call, form: Form, scope: Scope) -> bool:
     The first lacks the brackets of a list. The second contains a location. The result is True if
     the call is one of them.
     """
-    if any(a.keyword is not None or a.clauses is not None for a in call.arguments) or len(call.arguments) < 2:
+    if not call.is_plain or len(call.arguments) < 2:
         return False
     texts = [a.value.span.text for a in call.arguments]
     place = call.arguments[0].span.to(call.arguments[-1].span)

@@ -179,28 +179,34 @@ def check_conditional(s: tree.NetworkConditional, body: Body, scope: Scope) -> N
         help = f"declare it before the model, `network net = {function.name}(..)`, and write `conditional {s.target.name} ~ net()`"
         scope.report("E205", f"`{function.name}` is a form of networks, not a network", function.span, "not a name", help=help)
         return None
-    network = scope.use(function, "network")
-    given: list[str] = []
-    for k, a in enumerate(s.network.arguments):
-        if not isinstance(a.value, tree.Name) or a.keyword is not None or a.clauses is not None:
-            help = "its options stand where it is declared: `network net = transformer(layers = 2)`"
-            scope.report("E303", "a network takes the names of `given` variables", a.span, "not a name", help=help)
-        elif a.value.name in given:
-            fix = Fix(Span(a.span.source, s.network.arguments[k - 1].span.end, a.span.end), "", guess=True)
-            first = next(b for b in s.network.arguments if isinstance(b.value, tree.Name) and b.value.name == a.value.name)
-            message, place = f"`{a.value.name}` is named twice", ((first.span, "first named here"),)
-            scope.report("E306", message, a.span, "again here", help="name each variable once", related=place, fix=fix)
-        elif scope.use(a.value, "given") is not None:
-            given.append(a.value.name)
+    network, given = scope.use(function, "network"), _given_names(s.network, scope)
     if body.conditional is not None:
         place, help = ((body.conditional.span, "the first"),), "keep one of the two; another network has a model of its own"
         scope.report("E314", "a model has one `conditional`", s.span, "a second one", related=place, help=help)
         return None
     if network is not None and isinstance(network.value, FormCall) and len(given) == len(s.network.arguments):
-        _check_given(s, network.value, [body.variables[g] for g in given if g in body.variables], scope)
+        variables = [body.variables[g] for g in given if g in body.variables]
+        _check_given(s, network.value, variables, scope)
         if target is not None and isinstance(target.value, Variable):
-            _check_positions(s, network.value, target.value, [body.variables[g] for g in given if g in body.variables], scope)
+            _check_positions(s, network.value, target.value, variables, scope)
     return NetworkConditional(s.span, s.target.name, s.network.function.name, tuple(given))
+
+
+def _given_names(call: tree.Call, scope: Scope) -> list[str]:
+    """Return the given variables that a network takes, and report other arguments."""
+    given: list[str] = []
+    for k, a in enumerate(call.arguments):
+        if not isinstance(a.value, tree.Name) or not a.is_plain:
+            help = "its options stand where it is declared: `network net = transformer(layers = 2)`"
+            scope.report("E303", "a network takes the names of `given` variables", a.span, "not a name", help=help)
+        elif a.value.name in given:
+            fix = Fix(Span(a.span.source, call.arguments[k - 1].span.end, a.span.end), "", guess=True)
+            first = next(b for b in call.arguments if isinstance(b.value, tree.Name) and b.value.name == a.value.name)
+            message, place = f"`{a.value.name}` is named twice", ((first.span, "first named here"),)
+            scope.report("E306", message, a.span, "again here", help="name each variable once", related=place, fix=fix)
+        elif scope.use(a.value, "given") is not None:
+            given.append(a.value.name)
+    return given
 
 
 def _check_given(s: tree.NetworkConditional, network: FormCall, given: list[Variable], scope: Scope) -> None:

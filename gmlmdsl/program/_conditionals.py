@@ -211,10 +211,10 @@ class _Law:
         return self.op("-", size, self.number(1)) if number is None else self.number(number - 1)
 
     def categorical(self) -> Expression | None:
-        a = self.call.arguments[0] if len(self.call.arguments) == 1 else None
+        a = self.call.only
         if a is not None and a.keyword is not None and a.keyword.name == "logits":
             return self.logits(a)
-        if a is None or a.keyword is not None or a.clauses is not None:
+        if a is None or not a.is_plain:
             self.fault("`categorical` takes one array of probabilities, or `logits = ..`", f"for example `{EXAMPLES['categorical']}`")
             return None
         row = self.row(a.value, 0)
@@ -530,17 +530,22 @@ def _check_map(e: tree.LookedUp, entries: tuple[tree.Entry, ...], entry: ReadEnt
             good = False
         else:
             places[key], first[key] = found, one
-    if not good:
-        return None
-    missing = [key for key in _all_keys(values) if key not in places]
-    if missing:
-        shown = ", ".join(as_key(v[place]) for v, place in zip(values, missing[0], strict=True))
-        message = f"the map has no value for {shown if len(values) == 1 else f'({shown})'}"
-        more = f", nor for {len(missing) - 1} other{'s' * (len(missing) > 2)}" if len(missing) > 1 else ""
-        scope.report("E332", message + more, e.span, "a key is missing", help="a map has a value for every key")
+    if not good or _lacks_key(e, places, values, scope):
         return None
     codes = [_code(c, kind, v, e) for (c, kind), v in zip(checked, values, strict=True)]
     return _row_of_places(e, places, [len(v) for v in values], codes)
+
+
+def _lacks_key(e: tree.LookedUp, places: dict[tuple[int, ...], Row], values: list[list[str | float]], scope: Scope) -> bool:
+    """Return whether a map has no value for some key, and report it."""
+    missing = [key for key in _all_keys(values) if key not in places]
+    if not missing:
+        return False
+    shown = ", ".join(as_key(v[place]) for v, place in zip(values, missing[0], strict=True))
+    message = f"the map has no value for {shown if len(values) == 1 else f'({shown})'}"
+    more = f", nor for {len(missing) - 1} other{'s' * (len(missing) > 2)}" if len(missing) > 1 else ""
+    scope.report("E332", message + more, e.span, "a key is missing", help="a map has a value for every key")
+    return True
 
 
 def _row_of_places(e: tree.LookedUp, places: dict[tuple[int, ...], Row], sizes: list[int], codes: list[Expression]) -> Row:

@@ -424,27 +424,34 @@ def _unknown_side(e: tree.Expression, other: Kind | None, scope: Scope, where: W
 def _comparable(e: tree.Binary, left: Kind | None, right: Kind | None, scope: Scope) -> None:
     """Report two sides that cannot be compared. The kind of a text is None."""
     kinds = [k for k in (left, right) if k is not None]
-    labels = [k for k in kinds if k.tag == "label"]
-    if any(k.tag == "error" for k in kinds):
+    tags = [k.tag for k in kinds]
+    if "error" in tags:
         return
-    if any(k.tag == "open" for k in kinds):
+    if "open" in tags:
         scope.report("E210", "an array with an open axis is not a number", e.span, "give every index")
-    elif len(kinds) < 2 and not labels:
+    elif len(kinds) < 2 and "label" not in tags:
         text = e.right if right is None else e.left
         words = kinds[0].words if kinds else "a string"
         help = "a string compares only with a variable of its domain"
         scope.report("E212", f"cannot compare {words} with a string", text.span, "a string", help=help)
-    elif left is not None and right is not None and labels and not _same_labels(left, right):
-        place = tuple((k.domain.span, k.words) for k in kinds if k.domain is not None)
-        help, domain = "declare both variables over one domain", labels[0].domain
-        if len(labels) == 1 and domain is not None and domain.labels:
-            help = f'it compares with a value of its domain, such as `"{domain.labels[0]}"`'
-        scope.report("E212", f"cannot compare {kinds[0].words} with {kinds[1].words}", e.span, "two domains", related=place, help=help)
-    elif labels:
-        if e.operator not in ("==", "!="):
-            scope.report("E214", f"{labels[0].words} is unordered: it compares with `==` and `!=` only", e.span, "no order")
-    elif len(kinds) == 2 and kinds[0].plain and kinds[1].plain and kinds[0].spin != kinds[1].spin:
-        _report_spin(e, kinds[0].spin, scope)
+    elif "label" not in tags:
+        if all(k.plain for k in kinds) and kinds[0].spin != kinds[1].spin:
+            _report_spin(e, kinds[0].spin, scope)
+    elif left is not None and right is not None and not _same_labels(left, right):
+        _report_domains(e, left, right, scope)
+    elif e.operator not in ("==", "!="):
+        message = f"{kinds[0].words} is unordered: it compares with `==` and `!=` only"
+        scope.report("E214", message, e.span, "no order")
+
+
+def _report_domains(e: tree.Binary, left: Kind, right: Kind, scope: Scope) -> None:
+    """Report two sides of different domains, at least one of which has labels."""
+    place = tuple((k.domain.span, k.words) for k in (left, right) if k.domain is not None)
+    help, domain = "declare both variables over one domain", (left if left.tag == "label" else right).domain
+    if left.tag != right.tag and domain is not None and domain.labels:
+        help = f'it compares with a value of its domain, such as `"{domain.labels[0]}"`'
+    message = f"cannot compare {left.words} with {right.words}"
+    scope.report("E212", message, e.span, "two domains", related=place, help=help)
 
 
 def _same_labels(left: Kind, right: Kind) -> bool:

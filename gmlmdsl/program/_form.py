@@ -91,6 +91,11 @@ class Option:
     named: bool = False
     bounds: Bounds | None = None
 
+    @property
+    def many(self) -> bool:
+        """Whether it takes all arguments that follow."""
+        return self.takes in (VARIABLES, BLOCKS, TEXTS, SIZES)
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -131,9 +136,12 @@ class Form:
         for o in self.options:
             if self.of is not None and o in self.of.options:
                 continue
-            many = ", .." if o.takes in (VARIABLES, BLOCKS, TEXTS, SIZES) else ""
-            parts.append(f"{o.name} = {o.default or '..'}" if o.named else o.name + many)
+            parts.append(f"{o.name} = {o.default or '..'}" if o.named else o.name + ", .." * o.many)
         return f"{self.name}({', '.join(parts + ['..'] * (self.free or self.of is not None))})"
+
+    def has(self, name: str) -> bool:
+        """Return whether an argument may be given as `name = value`."""
+        return self.free or any(o.name == name and (o.named or not o.many) for o in self.options)
 
     @property
     def shown(self) -> str:

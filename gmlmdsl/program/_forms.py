@@ -347,6 +347,12 @@ def form(room: str, name: str) -> Form | None:
     return _BY_NAME.get((room, name))
 
 
+def with_option(room: str, name: str) -> list[str]:
+    """Return the forms of a room that have an option of this name, without presets."""
+    forms = (f for f in FORMS if f.room == room and f.of is None)
+    return [f.name for f in forms if any(o.name == name for o in f.options)]
+
+
 def names(room: str) -> tuple[str, ...]:
     """Return the names of a group's forms, in the order of the table."""
     return tuple(f.name for f in FORMS if f.room == room)

@@ -110,7 +110,7 @@ def _report_keyword(call: tree.Call, a: tree.Argument, place: int, wanted: tuple
 def verify_one_array(call: tree.Call, form: forms.Form, scope: Scope) -> bool:
     """Return whether `categorical` has one positional argument. Otherwise report E302."""
     a = call.arguments[0] if call.arguments else None
-    if a is not None and len(call.arguments) == 1 and a.keyword is None and a.clauses is None:
+    if call.only is not None and call.is_plain:
         return True
     help, fix = "probabilities stand in one list or array: `categorical([0.2, 0.8])`, `categorical(p[z])`", None
     place, label = call.span, f"`{form.signature}`"
@@ -179,15 +179,14 @@ def logits_written(a: tree.Argument, scope: Scope) -> str:
     if symbol is None or not isinstance(symbol.value, Parameter | Input):
         return ""
     axes = symbol.value.axes
-    indices: tuple[tree.Expression, ...] = a.value.indices if isinstance(a.value, tree.Index) else ()
+    indices = [*a.value.indices] if isinstance(a.value, tree.Index) else []
     over = axes[-1].over if axes else None
-    if over is None or over.arity != 1:
+    if over is None or over.arity != 1 or len(axes) - len(indices) not in (0, 1):
         return ""
-    last = indices[-1] if indices and len(indices) == len(axes) else None
-    if last is not None and (not isinstance(last, tree.Name) or scope.find(last.name) is not None):
-        return ""
-    if last is None and len(indices) != len(axes) - 1:
-        return ""
-    letter = last.span.text if last is not None else next((c for c in LETTERS if scope.find(c) is None), "")
-    inside = [i.span.text for i in (indices if last is None else indices[:-1])]
-    return f"{name.span.text}[{', '.join([*inside, letter])}] for {letter} in {over.name}" if letter else ""
+    if len(indices) < len(axes):
+        letter = next((c for c in LETTERS if scope.find(c) is None), "")
+    else:
+        last = indices.pop()
+        letter = last.name if isinstance(last, tree.Name) and scope.find(last.name) is None else ""
+    inside = ", ".join([*(i.span.text for i in indices), letter])
+    return f"{name.span.text}[{inside}] for {letter} in {over.name}" if letter else ""

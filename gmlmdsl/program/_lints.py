@@ -250,14 +250,11 @@ def _unseen(mask: Mask, model: Model, place: Span) -> Iterator[Diagnostic]:
     """
     # A latent variable is summed out, together with all factors that mention it.
     hidden = mask.body.hidden_variables() | {v.name for v in model.variables.values() if v.role == "latent"}
-    seen: set[str] = set()
-    touched: set[str] = set()
-    for term in (*((f.value,) for f in model.factors), *((d.target, d.probabilities) for d in model.distributed)):
-        parts = [p for e in term for p in mentions(e, model.lets)]
-        own = {p.name for p in parts if isinstance(p, ParameterValue)}
-        touched |= own
-        if any(isinstance(p, VariableValue) and p.name in hidden for p in parts):
-            seen |= own
+    seen, touched = set[str](), set[str]()
+    for parameters, variables in _named_in_terms(model):
+        touched |= parameters
+        if not variables.isdisjoint(hidden):
+            seen |= parameters
     unseen = [p for p in model.parameters.values() if p.name in touched - seen]
     if unseen and model.conditional is None:
         away = [v.name for v in model.variables.values() if v.role == "var" and v.name not in hidden]
@@ -265,6 +262,16 @@ def _unseen(mask: Mask, model: Model, place: Span) -> Iterator[Diagnostic]:
         related = tuple((name_in(p.span, p.name), "its factors hold no cell that the mask hides") for p in unseen[:4])
         help = f"add blocks with cells of {listed(away)}" if away else ""
         yield Diagnostic("W808", message, place, "not all is fitted", related, help)
+
+
+def _named_in_terms(model: Model) -> Iterator[tuple[set[str], set[str]]]:
+    """Yield the parameters and the variables of each factor and of each distribution."""
+    terms = (*((f.value,) for f in model.factors), *((d.target, d.probabilities) for d in model.distributed))
+    for term in terms:
+        parts = [p for e in term for p in mentions(e, model.lets)]
+        kinds = (ParameterValue, VariableValue)
+        parameters, variables = ({p.name for p in parts if isinstance(p, kind)} for kind in kinds)
+        yield parameters, variables
 
 
 def _revealing(mask: Mask, model: Model) -> Iterator[Diagnostic]:

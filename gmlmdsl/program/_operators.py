@@ -212,14 +212,19 @@ def computed(operator: str, *operands: Number) -> Number:
         raise NoValueError(f"`{shown}` is too large for a number") from None
     except ValueError:
         raise NoValueError(f"`{shown}` is not a real number", UNTAKEN) from None
+    _verify_value(value, shown)
+    if math.isinf(value) and operator not in INFINITE and all(map(math.isfinite, whole)):
+        raise NoValueError(f"`{shown}` is too large for a number")
+    return value
+
+
+def _verify_value(value: complex, shown: str) -> None:
+    """Raise NoValueError unless the value of the operation `shown` is a number of the language."""
     # A whole number may be too large for the tests of numbers with a point.
     if isinstance(value, complex) or (isinstance(value, float) and math.isnan(value)):
         raise NoValueError(f"`{shown}` is not a real number", UNTAKEN)
     if isinstance(value, int) and not LEAST <= value <= MOST:
         raise NoValueError(f"`{shown}` is {value}, which does not fit into 64 bits", FLOATS)
-    if math.isinf(value) and operator not in INFINITE and all(math.isfinite(o) for o in whole):
-        raise NoValueError(f"`{shown}` is too large for a number")
-    return value
 
 
 def written(operator: str, *operands: Number) -> str:

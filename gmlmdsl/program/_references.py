@@ -327,8 +327,9 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
     if domain is not None and not domain.ordered and isinstance(e, tree.String):
         return check_label(e, domain, scope)
     if isinstance(e, tree.Name) and scope.find(e.name) is None:
-        label = label_without_quotes(e, domain.labels) if domain is not None and len(e.name) == 1 else ""
-        label = label or (e.name if domain is not None and e.name in domain.labels else "")
+        labels = () if domain is None else domain.labels
+        label = label_without_quotes(e, labels) if len(e.name) == 1 else ""
+        label = label or (e.name if e.name in labels else "")
         scope.report_unknown(e, *sorted(where.kinds), axis=over.name, meant=quoted(label) if label else "")
         return faulty(e.span)[0]
     checked, kind = _check_inside(e, scope, where)
@@ -338,7 +339,14 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
         return domain.code(checked)
     if domain is not None and not domain.ordered:
         _verify_label(e, kind, over, domain, scope)
-    elif kind.tag == "label":
+    else:
+        _verify_number(e, checked, kind, over, scope)
+    return checked
+
+
+def _verify_number(e: tree.Expression, checked: Expression, kind: Kind, over: SetOf, scope: Scope) -> None:
+    """Report an index into an axis of numbers that is none, or whose value may change."""
+    if kind.tag == "label":
         help = "index an axis declared over its domain"
         place = ((kind.domain.span, "the domain of the index"),) if kind.domain is not None else ()
         message = f"this axis runs over `{over.name}`, the index is {kind.words}"
@@ -350,7 +358,6 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
         _report_spin_index(e, kind, scope)
     elif mentions_parameter(checked, scope):
         scope.report("E218", "an index may not mention a parameter", e.span, "mentions a parameter", help=POSSIBLE)
-    return checked
 
 
 def _check_inside(e: tree.Expression, scope: Scope, where: Where) -> Checked:

@@ -57,28 +57,32 @@ def _used(s: tree.Use, before: list[tree.ModelStatement], scope: Scope) -> list[
     scope.in_use[s.name.name] = s.model.name
     names = [n for x in statements if isinstance(x, OWNED) for n in (x.name.name, *(d.name.name for d in getattr(x, "also", ())))]
     values: dict[str, tree.Expression] = {n: tree.Name(s.name.span, f"{s.name.name}.{n}") for n in names}
-    bound: set[str] = set()
-    for name, cell in s.bindings:
-        declared = used.variables.get(name.name)
-        if declared is None or name.name in bound:
-            message = f"`{s.model.name}` has no variable `{name.name}`" if declared is None else f"`{name.name}` is bound twice"
-            scope.report("E203", message, name.span, "which variable?", help=f"its variables are {listed([*used.variables])}")
-            continue
-        bound.add(name.name)
-        values[name.name] = check_name(cell) if isinstance(cell, tree.Attribute) else cell
-        if isinstance(cell, tree.Name | tree.Attribute):
-            scope.stands_for[f"{s.name.name}.{name.name}"] = cell.span.text
-        _verify_alike(cell, declared, before, scope)
+    bound = _bound_cells(s, used, before, scope)
+    values |= bound
     out: list[tree.ModelStatement] = []
     for x in statements:
-        if isinstance(x, tree.Mask):
-            continue
         if isinstance(x, tree.Variable):
             kept = [one for one in tree.singly(x) if one.name.name not in bound]
             out += [copied(one, values, scope) for one in kept]
-        else:
+        elif not isinstance(x, tree.Mask):
             out.append(copied(x, values, scope))
     return out
+
+
+def _bound_cells(s: tree.Use, used: Model, before: list[tree.ModelStatement], scope: Scope) -> dict[str, tree.Expression]:
+    """Return the cells that stand for variables of the model in use, by their names."""
+    found: dict[str, tree.Expression] = {}
+    for name, cell in s.bindings:
+        declared = used.variables.get(name.name)
+        if declared is None or name.name in found:
+            message = f"`{s.model.name}` has no variable `{name.name}`" if declared is None else f"`{name.name}` is bound twice"
+            scope.report("E203", message, name.span, "which variable?", help=f"its variables are {listed([*used.variables])}")
+            continue
+        found[name.name] = check_name(cell) if isinstance(cell, tree.Attribute) else cell
+        if isinstance(cell, tree.Name | tree.Attribute):
+            scope.stands_for[f"{s.name.name}.{name.name}"] = cell.span.text
+        _verify_alike(cell, declared, before, scope)
+    return found
 
 
 def _verify_alike(cell: tree.Expression, declared: Variable, before: list[tree.ModelStatement], scope: Scope) -> None:

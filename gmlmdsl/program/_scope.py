@@ -309,25 +309,27 @@ class Scope:
         if not self._may_compare():
             self.report("E203", f"`{name.name}` is not declared", name.span, "not declared", help=NOT_COMPARED)
             return
-        visible = [*self._visible(kinds), *built_in]
-        words = wanted or (WORDS[kinds[0]] if kinds and set(kinds) <= set(CELLS) else "a name" if len(kinds) != 1 else WORDS[kinds[0]])
-        what = words.split(" ", 1)[-1]
-        known = f"declared here are {listed(sorted(set(visible)))}" if visible else f"no {what} is declared before this"
-        if not visible and kinds and set(kinds) <= {"input", "length", "binder"}:
-            loop = "an index is named by a loop, `for i in site`; " if "binder" in kinds else ""
-            known = f"{loop}a number from outside is declared `input {name.name} : int = 4`"
-        known = otherwise or known
-        base, _, index = name.name.rpartition("_")
-        if base in visible and index:
-            known = f"write `{base}[{index}]`: a cell has its index in brackets"
-        if axis:
-            known = self._index_help(name, axis)
-        if name.name in self.private:
-            known = f"`{name.name}` belongs to model `{self.private[name.name]}`: the names of a model are private to it"
-        if name.name in self.coming:
-            known = f"axes and loops are read from left to right: put `{name.name} in ..` before this"
-        help, fix = (f"write `{meant}`", Fix(name.span, meant)) if meant else self._suggestion(name, visible, known, room)
+        help, fix = f"write `{meant}`", Fix(name.span, meant)
+        if not meant:
+            visible = [*self._visible(kinds), *built_in]
+            known = self._index_help(name, axis) if axis else self._cell_help(name, visible)
+            known = self._place_help(name) or known or otherwise or _declared(name, kinds, wanted, visible)
+            help, fix = self._suggestion(name, visible, known, room)
         self.report("E203", f"`{name.name}` is not declared", name.span, "not declared", help=help, fix=fix)
+
+    def _place_help(self, name: tree.Name) -> str:
+        """Return a help on a name that is declared where it is not visible, or ""."""
+        if name.name in self.coming:
+            return f"axes and loops are read from left to right: put `{name.name} in ..` before this"
+        if name.name in self.private:
+            owner = self.private[name.name]
+            return f"`{name.name}` belongs to model `{owner}`: the names of a model are private to it"
+        return ""
+
+    def _cell_help(self, name: tree.Name, visible: Collection[str]) -> str:
+        """Return a help on a cell that is written `x_3`, or ""."""
+        base, _, index = name.name.rpartition("_")
+        return f"write `{base}[{index}]`: a cell has its index in brackets" if base in visible and index else ""
 
     def _index_help(self, name: tree.Name, axis: str) -> str:
         """Return a help on how to introduce an index name."""
@@ -415,6 +417,18 @@ class Scope:
         Only then is a missing declaration a fault of its own.
         """
         return not (self.skipped or self.incomplete or self._reported or any(s.faulty for s in self.model.values()))
+
+
+def _declared(name: tree.Name, kinds: tuple[str, ...], wanted: str, visible: Collection[str]) -> str:
+    """Return which names are declared before this one, or how one of these kinds is declared."""
+    if visible:
+        return f"declared here are {listed(sorted(set(visible)))}"
+    if kinds and set(kinds) <= {"input", "length", "binder"}:
+        loop = "an index is named by a loop, `for i in site`; " if "binder" in kinds else ""
+        return f"{loop}a number from outside is declared `input {name.name} : int = 4`"
+    is_cells = kinds and set(kinds) <= set(CELLS)
+    words = wanted or (WORDS[kinds[0]] if is_cells or len(kinds) == 1 else "a name")
+    return f"no {words.split(' ', 1)[-1]} is declared before this"
 
 
 def _cure_of_kind(name: str, kind: str, kinds: tuple[str, ...]) -> str:

@@ -49,35 +49,39 @@ SETS = "a declared index set or domain, `range(n)`, or a part of a graph such as
 
 def _named_set(e: tree.Name, scope: Scope, pairs: bool) -> SetOf | None:
     symbol = scope.find(e.name)
-    if symbol is not None and symbol.kind in ("input", "length") and not symbol.faulty:
-        help, fix = f"write `range({e.name})`", Fix(e.span, f"range({e.name})")
-        scope.report("E205", f"`{e.name}` is a number, not an index set", e.span, "a number", help=help, fix=fix)
-        return None
-    if symbol is not None and symbol.kind == "graph" and not symbol.faulty:
-        text = f"{e.name}.{'edges' if pairs or _has_no_nodes(symbol) else 'nodes'}"
-        place = ((symbol.span, "declared here"),)
-        message, help = f"`{e.name}` is a graph, not an index set", f"write `{text}`"
-        scope.report("E205", message, e.span, "a graph", help=help, related=place, fix=Fix(e.span, text, guess=pairs))
-        return None
     if symbol is None and e.name in sized():
         help = f"values that are indexed over have a name: `domain value = {e.name}` before this, then `v in value`"
         scope.report("E205", f"`{e.name}` is a type, not an index set", e.span, "a type", help=help)
         return None
-    if symbol is not None and isinstance(symbol.value, Variable | Parameter) and symbol.value.axes and not pairs:
-        axis, place = symbol.value.axes[0].over.name, ((symbol.span, "declared here"),)
-        help = f"a loop runs over an index set: `for i in {axis}`, and its cells are `{e.name}[i]`"
-        scope.report("E205", f"`{e.name}` is an array, not an index set", e.span, "an array", help=help, related=place)
-        return None
-    if symbol is not None and symbol.kind in (*CELLS, "param", "let") and not symbol.faulty:
-        axes = getattr(symbol.value, "axes", ())
-        help = f"what indexes it are the members of `{axes[0].over.name}`" if axes else "an index runs over a set, such as `range(4)`"
-        place, message = ((symbol.span, "declared here"),), f"`{e.name}` is {WORDS[symbol.kind]}, not an index set"
-        scope.report("E205", message, e.span, WORDS[symbol.kind], related=place, help=help)
+    if symbol is not None and not symbol.faulty and symbol.kind in NO_SETS:
+        _report_no_set(e, symbol, scope, pairs)
         return None
     symbol = scope.use(e, "index", "domain", wanted="an index set")
     if symbol is not None and isinstance(symbol.value, Domain):
         return SetOf(e.span, "domain", e.name, domain=symbol.value)
     return symbol.value if symbol is not None and isinstance(symbol.value, SetOf) else None
+
+
+NO_SETS = (*CELLS, "param", "let", "input", "length", "graph")
+
+
+def _report_no_set(e: tree.Name, symbol: Symbol, scope: Scope, pairs: bool) -> None:
+    """Report a number, a graph, a variable, a parameter or a `let` in the place of an index set."""
+    place, what = ((symbol.span, "declared here"),), WORDS[symbol.kind]
+    axes = getattr(symbol.value, "axes", ())
+    help, fix = "an index runs over a set, such as `range(4)`", None
+    if symbol.kind in ("input", "length"):
+        place, what, help, fix = (), "a number", f"write `range({e.name})`", Fix(e.span, f"range({e.name})")
+    elif symbol.kind == "graph":
+        text = f"{e.name}.{'edges' if pairs or _has_no_nodes(symbol) else 'nodes'}"
+        help, fix = f"write `{text}`", Fix(e.span, text, guess=pairs)
+    elif axes and not pairs and isinstance(symbol.value, Variable | Parameter):
+        what = "an array"
+        help = f"a loop runs over an index set: `for i in {axes[0].over.name}`, and its cells are `{e.name}[i]`"
+    elif axes:
+        help = f"what indexes it are the members of `{axes[0].over.name}`"
+    message = f"`{e.name}` is {what}, not an index set"
+    scope.report("E205", message, e.span, what, related=place, help=help, fix=fix)
 
 
 def _has_no_nodes(symbol: Symbol) -> bool:
@@ -94,7 +98,7 @@ def check_range(e: tree.Call, scope: Scope, where: Where = CONSTANT) -> SetOf | 
         scope: the names that are visible. It collects the diagnostics.
         where: the names that the arguments may mention.
     """
-    if len(e.arguments) != 2 or any(a.keyword is not None or a.clauses is not None for a in e.arguments) or _is_grouped(e):
+    if len(e.arguments) != 2 or not e.is_plain or _is_grouped(e):
         size = _range_size(e, scope, where)
         return None if size is None else SetOf(e.span, "range", e.span.text, size)
     start, stop = (check_number(a.value, scope, where, integer=True) for a in e.arguments)

@@ -22,7 +22,7 @@ def called(function: tree.Function, call: tree.Call, scope: Scope) -> tree.Expre
     The result is None after a fault.
     """
     given = [a.value for a in call.arguments]
-    plain = all(a.keyword is None and a.clauses is None for a in call.arguments)
+    plain = call.is_plain
     if not plain or len(given) != len(function.parameters):
         wanted = len(function.parameters)
         message = f"`{function.name.name}` takes {wanted} argument{'s' * (wanted != 1)}, found {len(given) or 'none'}"

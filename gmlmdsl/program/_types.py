@@ -129,8 +129,9 @@ def _of_range(over: SetOf, e: tree.Expression) -> Domain:
 
 def _label_domain(e: tree.Call, scope: Scope) -> Domain | None:
     kind = e.function.name
-    texts = [a.value for a in e.arguments if isinstance(a.value, tree.String) and a.keyword is None and a.clauses is None]
-    if len(texts) != len(e.arguments) or not texts or (kind == "letters" and len(texts) != 1):
+    texts = [a.value for a in e.arguments if isinstance(a.value, tree.String)]
+    good = e.is_plain and len(texts) == len(e.arguments) and len(texts) > 0
+    if not good or (kind == "letters" and len(texts) != 1):
         takes, example = ("one string", '`letters("ACGT")`') if kind == "letters" else ("strings", '`labels("sun", "rain")`')
         meant = _meant_labels(e)
         help, fix = (f"write `{meant}`", Fix(e.span, meant, guess=True)) if meant else (f"for example {example}", None)
@@ -177,7 +178,7 @@ def _meant_labels(e: tree.Call) -> str:
     """
     listed = e.arguments[0].value if len(e.arguments) == 1 else None
     values = listed.items if isinstance(listed, tree.List) else tuple(a.value for a in e.arguments)
-    if any(a.keyword is not None or a.clauses is not None for a in e.arguments) or not values:
+    if not e.is_plain or not values:
         return ""
     if not all(isinstance(v, tree.Name | tree.Number | tree.String) for v in values):
         return ""
@@ -202,32 +203,42 @@ def check_type(e: tree.Expression | None, scope: Scope, where: Span, inputs: boo
         return ValueType(where, "real")
     symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
     if isinstance(e, tree.Name) and e.name in VALUE_TYPES and (symbol is None or symbol.kind not in ("domain", "index")):
-        if e.name in FIXED_ONLY and not inputs:
-            scope.report("E205", f"a parameter cannot be `{e.name}`", e.span, "inputs only", help=PARAMETER_TYPES)
-            return None
-        if e.name == "ordered" and inputs:
-            scope.report("E205", "an input cannot be `ordered`", e.span, "parameters only", help="declare it `real`: its numbers are known")
-            return None
-        if e.name == "nonnegative":
-            return ValueType(e.span, "bounded", Literal(e.span, 0))
-        return ValueType(e.span, e.name)
+        return _value_type(e, scope, inputs)
     if isinstance(e, tree.Call) and e.function.name == "real":
         return _bounded(e, scope)
     if not inputs:
-        help, fix = (
-            suggestion(e, VALUE_TYPES[:4], PARAMETER_TYPES, "type" if e.name.lower() in REAL_ELSEWHERE else "")
-            if isinstance(e, tree.Name)
-            else (PARAMETER_TYPES, None)
-        )
-        if isinstance(e, tree.Call) and e.function.name == "simplex":
-            help = "a simplex has no size, it sums to 1 over the last axis: `param p[a in state, b in state] : simplex`"
-        scope.report("E205", f"a parameter cannot be `{e.span.text}`", e.span, "not a type of parameters", help=help, fix=fix)
+        _report_no_parameter_type(e, scope)
         return None
-    if isinstance(e, tree.Name) and scope.find(e.name) is None and forms.form("type", e.name) is None:
+    if isinstance(e, tree.Name) and symbol is None and forms.form("type", e.name) is None:
         _report_unknown(e, (*VALUE_TYPES, *sized()), scope)
         return None
     domain = check_domain(e, scope)
     return None if domain is None else ValueType(e.span, "domain", domain=domain)
+
+
+def _value_type(e: tree.Name, scope: Scope, inputs: bool) -> ValueType | None:
+    """Return the type that has this name, one of `VALUE_TYPES`."""
+    if e.name in FIXED_ONLY and not inputs:
+        scope.report("E205", f"a parameter cannot be `{e.name}`", e.span, "inputs only", help=PARAMETER_TYPES)
+        return None
+    if e.name == "ordered" and inputs:
+        help = "declare it `real`: its numbers are known"
+        scope.report("E205", "an input cannot be `ordered`", e.span, "parameters only", help=help)
+        return None
+    if e.name == "nonnegative":
+        return ValueType(e.span, "bounded", Literal(e.span, 0))
+    return ValueType(e.span, e.name)
+
+
+def _report_no_parameter_type(e: tree.Expression, scope: Scope) -> None:
+    help, fix = PARAMETER_TYPES, None
+    if isinstance(e, tree.Name):
+        room = "type" if e.name.lower() in REAL_ELSEWHERE else ""
+        help, fix = suggestion(e, VALUE_TYPES[:4], PARAMETER_TYPES, room)
+    elif isinstance(e, tree.Call) and e.function.name == "simplex":
+        help = "a simplex has no size, it sums to 1 over the last axis: `param p[a in state, b in state] : simplex`"
+    message = f"a parameter cannot be `{e.span.text}`"
+    scope.report("E205", message, e.span, "not a type of parameters", help=help, fix=fix)
 
 
 def _bounded(e: tree.Call, scope: Scope) -> ValueType | None:

@@ -107,14 +107,14 @@ class Report:
             raise wrong(f"every row and the groups must have {len(headers)} columns, as the headers do")
         if formats and len(formats) != len(headers):
             raise wrong(f"`formats` must have {len(headers)} entries, got {len(formats)}")
-        columns = [_column([row[j] for row in rows], formats[j] if formats else None) for j in range(len(headers))]
-        numeric = [bool(rows) and all(_is_numeric(row[j]) for row in rows) for j in range(len(headers))]
-        first = {j for j in np.cumsum([0, *(n for _, n in groups)])[:-1] if j > 0}
-        kinds = [_class("number" if numeric[j] else "", "first" if j in first else "") for j in range(len(headers))]
-        above = "".join(
-            _group(title, n, at in first) for (title, n), at in zip(groups, np.cumsum([0, *(n for _, n in groups)]), strict=False)
-        )
-        above = f'<tr class="groups">{above}</tr>' if groups else ""
+        starts = np.cumsum([0, *(n for _, n in groups)])[:-1]
+        kinds, columns = [], []
+        for j, form in enumerate(formats or [None] * len(headers)):
+            column = [row[j] for row in rows]
+            is_number = bool(rows) and all(map(_is_numeric, column))
+            kinds.append(_class("number" * is_number, "first" * (j > 0 and j in starts)))
+            columns.append(_column(column, form))
+        above = f'<tr class="groups">{_groups(groups, starts)}</tr>' if groups else ""
         head = "".join(f'<th scope="col"{k}>{_inline(h)}</th>' for h, k in zip(headers, kinds, strict=True))
         body = "".join(f"<tr>{_row([c[i] for c in columns], kinds)}</tr>" for i in range(len(rows)))
         label = html.escape(caption or "table", quote=True)
@@ -265,6 +265,10 @@ def _class(*names: str) -> str:
 def _group(title: str, columns: int, is_first: bool) -> str:
     kind = _class("first" if is_first else "")
     return f'<th scope="colgroup" colspan="{columns}"{kind}>{_inline(title)}</th>' if title else f'<td colspan="{columns}"{kind}></td>'
+
+
+def _groups(groups: Sequence[tuple[str, int]], starts: np.ndarray) -> str:
+    return "".join(_group(title, n, at > 0) for (title, n), at in zip(groups, starts, strict=True))
 
 
 def _row(cells: Sequence[str], kinds: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -207,16 +208,16 @@ def _chosen(report: Report, chosen: JsonObject) -> None:
         report.table(["network", "seconds a batch", "batches in its share"], rows, words, formats=[None, ".3f", ",.0f"])
     words = {"distiller": "The teacher's sampler that distils", "choose-student": "The sampler that the student's bundle takes"}
     for name, caption in words.items():
-        notes = chosen.get(name)
-        measure = next((what for what in notes or {} if what.startswith("BLEU")), "BLEU")
-        bleu, seconds = ({} if notes is None else notes.get(what) or {} for what in (measure, "seconds"))
-        if notes is None or not (bleu or seconds):
+        notes = chosen.get(name) or {}
+        measure = next((what for what in notes if what.startswith("BLEU")), "BLEU")
+        bleu, seconds = notes.get(measure) or {}, notes.get("seconds") or {}
+        if not (bleu or seconds):
             continue
         rows = [[f"`{s}`", seconds.get(s), bleu.get(s), "chosen" if s == notes["sampler"] else ""] for s in [*(bleu | seconds)]]
         headers = ["sampler", "seconds for the training text, estimated", f"{measure} on validation text", ""]
-        kept = [0, *([1] if seconds else []), *([2] if bleu else []), 3]
-        rows, headers = [[row[k] for k in kept] for row in rows], [headers[k] for k in kept]
-        report.table(headers, rows, f"{caption}.", formats=[[None, ",.0f", ".2f", None][k] for k in kept])
+        table = [headers, [None, ",.0f", ".2f", None], *rows]
+        headers, formats, *rows = [[*compress(row, (True, seconds, bleu, True))] for row in table]
+        report.table(headers, rows, f"{caption}.", formats=formats)
 
 
 def _attention(report: Report, arrays: Mapping[str, np.ndarray]) -> None:

@@ -154,37 +154,82 @@ def _second_condition(fault: Fault, faults: Faults) -> Diagnostic | None:
     return Diagnostic("E101", "one `if` stands behind all loops", fault.span(found[0]), "", help=help_)
 
 
-def _reserved(fault: Fault, faults: Faults) -> Diagnostic | None:
+def _opens_nothing(fault: Fault, faults: Faults) -> Diagnostic | None:
+    """Report a `for` or an `if` that stands where a statement should begin."""
     token = fault.token
-    if token.text == "for" and fault.at == fault.start:
-        return Diagnostic("E105", "`for` opens no statement", fault.span(token), "not here")
-    if token.text == "if" and fault.at == fault.start:
-        return Diagnostic("E105", "`if` opens no statement", fault.span(token), "not here", help=CONDITION)
-    opened = next((t for t in fault.tokens[fault.start : fault.at] if t.text == "if" and t.opens_line), None)
+    if token.text in ("for", "if") and fault.at == fault.start:
+        message, help_ = f"`{token.text}` opens no statement", CONDITION * (token.text == "if")
+        return Diagnostic("E105", message, fault.span(token), "not here", help=help_)
+    before = fault.tokens[fault.start : fault.at]
+    opened = next((t for t in before if t.text == "if" and t.opens_line), None)
     # An `if` at the start of a line was parsed as the condition of the loops above it.
     if token.text == "then" and opened and "NAME" in fault.expected:
-        return Diagnostic("E105", "`if` opens no statement", fault.span(opened), "not here", help=CONDITION)
-    if token.text == "if" and fault.tokens[fault.start].text == "factor" and "+" in fault.expected:
-        return Diagnostic("E105", "`if` stands behind a `for`, not behind a term alone", fault.span(token), "no `for` before this")
-    before = fault.previous.text if fault.previous else ""
-    if token.text == "in" and before in ("[", "(", ",", "for") and "NAME" in fault.expected and "NUMBER" not in fault.expected:
-        return Diagnostic("E101", "expected an index name before `in`", fault.span(token), "no name before this")
-    if token.text not in RESERVED or "NAME" not in fault.expected or "NUMBER" in fault.expected:
+        message = "`if` opens no statement"
+        return Diagnostic("E105", message, fault.span(opened), "not here", help=CONDITION)
+    return None
+
+
+def _condition_of_a_term(fault: Fault, faults: Faults) -> Diagnostic | None:
+    """Report `factor h * x if c`, whose condition has no loop."""
+    token, first = fault.token, fault.tokens[fault.start].text
+    if token.text != "if" or first != "factor" or "+" not in fault.expected:
         return None
-    first, named = fault.tokens[fault.start], fault.tokens[fault.start + 1]
-    if token.text == "for" and first.text == "let":
-        line = next((k for k in range(fault.at, len(fault.tokens)) if fault.tokens[k].opens_line or not fault.tokens[k].text), fault.at)
-        loops = [t for t in fault.tokens[fault.at : line] if t.text != "for"]
-        axes = fault.source.text[loops[0].start : loops[-1].end] if loops else "i in site"
-        axes = axes if "for" not in axes.split() and "if" not in axes.split() else "i in site"
-        help_ = f"its axes stand behind its name: `let {named.text}[{axes}] = ..`, used as `{named.text}[{axes.split()[0]}]`"
-        return Diagnostic("E105", "`for` stands behind no `let`", fault.span(token), "not here", help=help_)
-    if token.text == "for" and first.text in ("param", "var", "latent") and fault.at > fault.start + 1:
-        statement = f"`{named.text}[i] ~ .. for i in ..` is a statement of its own"
-        help_ = f"a distribution behind a declaration is that of every entry: leave out the `for`; {statement}"
-        return Diagnostic("E105", f"`for` stands behind no declaration of a `{first.text}`", fault.span(token), "not here", help=help_)
+    message = "`if` stands behind a `for`, not behind a term alone"
+    return Diagnostic("E105", message, fault.span(token), "no `for` before this")
+
+
+def _no_index_name(fault: Fault, faults: Faults) -> Diagnostic | None:
+    """Report `[in site]`."""
+    before = fault.previous.text if fault.previous else ""
+    if fault.token.text != "in" or before not in ("[", "(", ",", "for") or not _only_a_name(fault):
+        return None
+    message = "expected an index name before `in`"
+    return Diagnostic("E101", message, fault.span(fault.token), "no name before this")
+
+
+def _loop_of_a_let(fault: Fault, faults: Faults) -> Diagnostic | None:
+    """Report `let e for i in site = ..`."""
+    tokens, at = fault.tokens, fault.at
+    if fault.token.text != "for" or tokens[fault.start].text != "let" or not _only_a_name(fault):
+        return None
+    ends = (k for k in range(at, len(tokens)) if tokens[k].opens_line or not tokens[k].text)
+    loops = [t for t in tokens[at : next(ends, at)] if t.text != "for"]
+    axes = fault.source.text[loops[0].start : loops[-1].end] if loops else ""
+    if not axes or not {"for", "if"}.isdisjoint(axes.split()):
+        axes = "i in site"
+    name = tokens[fault.start + 1].text
+    help_ = f"its axes stand behind its name: `let {name}[{axes}] = ..`, used as `{name}[{axes.split()[0]}]`"
+    message = "`for` stands behind no `let`"
+    return Diagnostic("E105", message, fault.span(fault.token), "not here", help=help_)
+
+
+def _loop_of_a_declaration(fault: Fault, faults: Faults) -> Diagnostic | None:
+    """Report `param h : real ~ normal(0, 1) for i in site`."""
+    token, first = fault.token, fault.tokens[fault.start]
+    if token.text != "for" or fault.at <= fault.start + 1 or not _only_a_name(fault):
+        return None
+    if first.text not in ("param", "var", "latent"):
+        return None
+    named = fault.tokens[fault.start + 1].text
+    statement = f"`{named}[i] ~ .. for i in ..` is a statement of its own"
+    help_ = f"a distribution behind a declaration is that of every entry: leave out the `for`; {statement}"
+    message = f"`for` stands behind no declaration of a `{first.text}`"
+    return Diagnostic("E105", message, fault.span(token), "not here", help=help_)
+
+
+def _reserved(fault: Fault, faults: Faults) -> Diagnostic | None:
+    """Report a reserved word in the place of a name."""
+    token = fault.token
+    if token.text not in RESERVED or not _only_a_name(fault):
+        return None
     help_ = f"take another name; reserved are {', '.join(f'`{w}`' for w in RESERVED)}"
-    return Diagnostic("E110", f"`{token.text}` is a reserved word", fault.span(token), "expected a name", help=help_)
+    message = f"`{token.text}` is a reserved word"
+    return Diagnostic("E110", message, fault.span(token), "expected a name", help=help_)
+
+
+def _only_a_name(fault: Fault) -> bool:
+    """Return whether a name is expected, and no other expression."""
+    return "NAME" in fault.expected and "NUMBER" not in fault.expected
 
 
 def _nameless(fault: Fault, faults: Faults) -> Diagnostic | None:
@@ -420,20 +465,24 @@ def _wanted(fault: Fault) -> str:
         return _kind_of_name(fault)
     if expected == {"STRING"}:
         return "a string in double quotes"
-    opened = [fault.tokens[k].text for k in fault.open_brackets() if k >= fault.start]
-    closer = OPENING[opened[-1]] if opened else ""
-    if closer in expected and "," not in expected:
-        return f"an operator or `{closer}`" if "+" in expected else f"`{closer}`"
+    opener = inner_bracket(fault)
+    closer = "" if opener is None else OPENING[fault.tokens[opener].text]
     if closer in expected:
-        return f"`,` or `{closer}`"
+        others = "`,` or " if "," in expected else "an operator or " if "+" in expected else ""
+        return f"{others}`{closer}`"
+    return _wanted_signs(fault, opener is not None)
+
+
+def _wanted_signs(fault: Fault, is_inside: bool) -> str:
+    """Return the signs that are expected; `is_inside` states whether a bracket is open."""
+    expected = fault.expected
     signs = [f"`{t}`" for t in TELLING if t in expected]
-    if not signs and "(" in expected:
-        return "`(`"
     if not signs:
-        return "an operator or the next statement"
-    if signs in (["`,`"], ["`where`"]) and not opened and not fault.expected.isdisjoint(LEVELS[fault.level][0]):
-        return "`where` or the next statement" if "where" in fault.expected else "the next statement"
-    if not opened and "}" in expected and fault.level == "model_statement":
+        return "`(`" if "(" in expected else "an operator or the next statement"
+    may_end = not is_inside and not expected.isdisjoint(LEVELS[fault.level][0])
+    if may_end and signs in (["`,`"], ["`where`"]):
+        return "`where` or the next statement" if "where" in expected else "the next statement"
+    if not is_inside and "}" in expected and fault.level == "model_statement":
         signs.append("the next statement")
     return signs[0] if len(signs) == 1 else f"{', '.join(signs[:-1])} or {signs[-1]}"
 
@@ -655,6 +704,11 @@ RULES: tuple[Callable[[Fault, Faults], Diagnostic | None], ...] = (
     no_weight,
     bare_block,
     _nameless,
+    _opens_nothing,
+    _condition_of_a_term,
+    _no_index_name,
+    _loop_of_a_let,
+    _loop_of_a_declaration,
     _reserved,
     _misplaced,
     _bracket,

@@ -420,8 +420,7 @@ def axis_of_a_number(fault: Fault, faults: Faults) -> Edit | None:
         or fault.previous.text not in "[,"
     ):
         return None
-    taken = declared_names(fault.tokens) | {t.text for t in fault.tokens[fault.start : at]}
-    name = next((n for n in INDEX_NAMES if n not in taken), None)
+    name = _new_index(fault, at)
     if name is None:
         return None
     span, text = fault.span(token), f"{name} in range({token.text})"
@@ -440,19 +439,29 @@ def axis_of_a_set(fault: Fault, faults: Faults) -> Edit | None:
     inside = tokens[at:end]
     if not inside or "in" in (t.text for t in inside) or "NAME" not in inside[0].terminals or tokens[end].text == "":
         return None
-    taken = declared_names(tokens) | {t.text for t in tokens[fault.start : end]}
-    name = next((n for n in INDEX_NAMES if n not in taken), None)
-    known = {b.text: a.text for a, b in pairwise(tokens) if a.text in ("input", "index", "domain")}
-    written = text_of(fault, inside)
-    is_size = len(inside) == 1 and known.get(written) == "input"
-    if name is None or (len(inside) == 1 and written not in known):
+    name, written, like = _new_index(fault, end), text_of(fault, inside), tokens[at]
+    word = _declares(tokens, written) if len(inside) == 1 else "index"
+    if name is None or word is None:
         return None
-    set_ = f"range({written})" if is_size else written
-    made = (a_name("range", tokens[at]), fault.make("(", tokens[at]), *inside, fault.make(")", tokens[at])) if is_size else tuple(inside)
+    set_, made = written, inside
+    if word == "input":
+        set_, made = f"range({written})", [a_name("range", like), fault.make("(", like), *inside, fault.make(")", like)]
     span, text = fault.span(inside[0]).to(fault.span(inside[-1])), f"{name} in {set_}"
     message = f"an axis names its index: expected `{text}`, found `{short(written)}`"
     diagnostic = Diagnostic("E109", message, span, "no index name", help=f"write `{text}`", fix=Fix(span, text))
-    return Edit(at, end, (a_name(name, tokens[at]), fault.make("in", tokens[at]), *made), diagnostic, far=1)
+    return Edit(at, end, (a_name(name, like), fault.make("in", like), *made), diagnostic, far=1)
+
+
+def _declares(tokens: list[Token], name: str) -> str | None:
+    """Return the word that declares a size or a set of this name last, or None."""
+    words = ("input", "index", "domain")
+    return next((b.text for a, b in pairwise(reversed(tokens)) if b.text in words and a.text == name), None)
+
+
+def _new_index(fault: Fault, end: int) -> str | None:
+    """Return an index name that is not used before token `end`, or None."""
+    taken = declared_names(fault.tokens) | {t.text for t in fault.tokens[fault.start : end]}
+    return next((n for n in INDEX_NAMES if n not in taken), None)
 
 
 def axis_of_an_input(fault: Fault, faults: Faults) -> Edit | None:
@@ -480,6 +489,19 @@ def a_name(text: str, like: Token) -> Token:
 AXES = (axis_of_an_input, axis_of_a_number, axis_of_a_set)
 
 
+def _end_of_body(fault: Fault, first: Token, opens: int) -> int:
+    """Return the token after the body that the word `first` announces and token `opens` begins.
+
+    The body consists of the indented lines. If no line is indented, it ends before the first line
+    that begins with a word from outside.
+    """
+    tokens, margin = fault.tokens, column(fault, first)
+    flat = column(fault, tokens[opens]) <= margin
+    lines = [k for k in range(opens, len(tokens)) if tokens[k].opens_line or not tokens[k].text]
+    outside = frozenset(FILE_WORDS) - frozenset(WORDS[first.text])
+    return next(k for k in lines if not tokens[k].text or (tokens[k].text in outside if flat else column(fault, tokens[k]) <= margin))
+
+
 def body_without_braces(fault: Fault, faults: Faults) -> Edit | None:
     """Mend `model m` or `model m:` with a body below it by inserting the braces.
 
@@ -493,11 +515,7 @@ def body_without_braces(fault: Fault, faults: Faults) -> Edit | None:
     opens = at + colon
     if first.text not in WORDS or opens >= len(tokens) or not tokens[opens].opens_line:
         return None
-    margin = column(fault, first)
-    flat = column(fault, tokens[opens]) <= margin
-    lines = [k for k in range(opens, len(tokens)) if tokens[k].opens_line or not tokens[k].text]
-    outside = frozenset(FILE_WORDS) - frozenset(WORDS[first.text])
-    end = next(k for k in lines if not tokens[k].text or (tokens[k].text in outside if flat else column(fault, tokens[k]) <= margin))
+    end = _end_of_body(fault, first, opens)
     if end == opens or not _is_inside(fault, opens, WORDS[first.text]):
         return None
     ended = next((k for k in (end - 1, end) if tokens[k].text in ENDS), None)
@@ -507,10 +525,11 @@ def body_without_braces(fault: Fault, faults: Faults) -> Edit | None:
     header = fault.source.text[first.start : tokens[at - 1].end]
     span = Span(fault.source, tokens[at - 1].end, tokens[end - 1 if ended is None else ended].end)
     body = fault.source.text[tokens[opens - 1].end : inside[-1].end]
-    fix = Fix(span, f" {{{body}\n{' ' * (margin - 1)}}}")
-    sign = "a colon" if fault.token.text == ":" else f"`{fault.token.text}`"
-    message = f"a body stands between braces, not behind {sign}" if colon else f"expected `{{` after `{tokens[at - 1].text}`"
-    place, label = (fault.token, "") if colon else (tokens[at - 1], "the line ends here")
+    fix = Fix(span, f" {{{body}\n{' ' * (column(fault, first) - 1)}}}")
+    message, place, label = f"expected `{{` after `{tokens[at - 1].text}`", tokens[at - 1], "the line ends here"
+    if colon:
+        sign = "a colon" if fault.token.text == ":" else f"`{fault.token.text}`"
+        message, place, label = f"a body stands between braces, not behind {sign}", fault.token, ""
     diagnostic = Diagnostic("E101", message, fault.span(place), label, help=f"write `{header} {{ .. }}`", fix=fix)
     made = (fault.make("{", fault.token), *inside, fault.make("}", inside[-1])._replace(opens_line=False))
     stop = end if ended is None else max(end, ended + 1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from .._diagnostics import Diagnostic, Fix, Span
 from ._fault import Edit, Fault, column, depth_of
 from ._lex import Token, closing
-from ._notations import cut, text_of, with_depth
+from ._notations import cut, operand_of_and, text_of, with_depth
 from ._words import LEVELS, STATEMENT_WORDS
 from .limits import MOST_DIGITS, MOST_STATEMENTS
 
@@ -386,36 +386,56 @@ def _moved(fault: Fault, start: int, end: int, front: _Front) -> tuple[str, list
 
     The result is None if the statement takes no loops, or if there is no statement.
     """
-    tokens, first = fault.tokens[start:end], fault.tokens[start]
+    tokens = fault.tokens[start:end]
     # the syntax of Stan for adding to log p
     added = [t.text for t in tokens[:3]] == ["target", "+", "="]
     if added:
-        first = fault.make("factor", first)
-        tokens = [first, *tokens[3:]]
-    if depth_of(tokens):
-        return None  # A bracket is not closed.
-    if first.text not in REPEATED[fault.level] and (first.text in LEVELS[fault.level][0] or "~" not in (t.text for t in tokens)):
+        tokens = [fault.make("factor", tokens[0]), *tokens[3:]]
+    if not _takes_loops(fault.level, tokens):
         return None
-    top = [k for k, depth in with_depth(tokens, 0) if not depth]
-    if "where" in (tokens[k].text for k in top):
-        return None
-    opens, loops = first._replace(opens_line=True), front.loops
-    alone = len(loops) == 1 and loops[0].size and not front.conditions and loops[0].index not in (t.text for t in tokens)
-    if fault.level == "sampler_statement" and alone:
-        size, times = loops[0].size, fault.make("repeat", opens)
-        made = [times, *size, fault.make("{", first), *tokens, fault.make("}", tokens[-1])]
-        return f"repeat {''.join(t.text for t in size)} {{ {text_of(fault, tokens)} }}", made
-    tail = next((k for k in top if tokens[k].text in ("weight", "rate")), len(tokens))
-    loop = next((k for k in top if tokens[k].text == "for"), tail)
-    test = next((k for k in top if tokens[k].text == "if" and loop < k < tail), tail)
-    conditions = [list(c) for c in front.conditions] + ([tokens[test + 1 : tail]] if test < tail else [])
-    condition, told = _joined(fault, conditions)
-    parts = [tokens[:loop], *([tokens[loop:test]] if loop < test else [])]
-    head = f"factor {text_of(fault, parts[0][1:])}" if added and parts[0][1:] else text_of(fault, parts[0])
-    texts = [head, *(x.text for x in loops), *map(lambda p: text_of(fault, p), parts[1:])]
-    texts += [part for part in (told, text_of(fault, tokens[tail:]) if tail < len(tokens) else "") if part]
-    made = [opens, *parts[0][1:], *(t for x in loops for t in x.tokens), *(t for p in parts[1:] for t in p), *condition, *tokens[tail:]]
-    return " ".join(texts), made
+    if fault.level == "sampler_statement" and _only_repeats(front, tokens):
+        return _repeated(fault, tokens, front.loops[0].size)
+    head, own, condition, tail = _cut_up(tokens)
+    test, told = _joined(fault, [*map(list, front.conditions), *([condition] if condition else [])])
+    term = f"factor {text_of(fault, head[1:])}" if added and head[1:] else text_of(fault, head)
+    inner, last = (text_of(fault, part) if part else "" for part in (own, tail))
+    texts = [term, *(x.text for x in front.loops), inner, told, last]
+    loops = [t for x in front.loops for t in x.tokens]
+    made = [tokens[0]._replace(opens_line=True), *head[1:], *loops, *own, *test, *tail]
+    return " ".join(filter(None, texts)), made
+
+
+def _takes_loops(level: str, tokens: list[Token]) -> bool:
+    """Return whether a statement takes loops: one with an open bracket or a `where` does not."""
+    texts, first = [t.text for t in tokens], tokens[0].text
+    foreign = first in LEVELS[level][0] or "~" not in texts
+    if depth_of(tokens) or (first not in REPEATED[level] and foreign):
+        return False
+    return "where" not in (texts[k] for k, depth in with_depth(tokens, 0) if not depth)
+
+
+def _only_repeats(front: _Front, tokens: list[Token]) -> bool:
+    """Return whether a statement stands behind one loop over a range, whose index it does not use."""
+    if len(front.loops) != 1 or front.conditions:
+        return False
+    (loop,) = front.loops
+    return bool(loop.size) and loop.index not in (t.text for t in tokens)
+
+
+def _repeated(fault: Fault, tokens: list[Token], size: tuple[Token, ...]) -> tuple[str, list[Token]]:
+    """Return `repeat size { statement }` as text and tokens."""
+    times = fault.make("repeat", tokens[0]._replace(opens_line=True))
+    made = [times, *size, fault.make("{", tokens[0]), *tokens, fault.make("}", tokens[-1])]
+    return f"repeat {''.join(t.text for t in size)} {{ {text_of(fault, tokens)} }}", made
+
+
+def _cut_up(tokens: list[Token]) -> tuple[list[Token], list[Token], list[Token], list[Token]]:
+    """Return the parts of a statement: its head, its loops, its condition, and its weight or rate."""
+    top = [(k, tokens[k].text) for k, depth in with_depth(tokens, 0) if not depth]
+    tail = next((k for k, text in top if text in ("weight", "rate")), len(tokens))
+    loop = next((k for k, text in top if text == "for"), tail)
+    test = next((k for k, text in top if text == "if" and loop < k < tail), tail)
+    return tokens[:loop], tokens[loop:test], tokens[test + 1 : tail], tokens[tail:]
 
 
 def _joined(fault: Fault, conditions: list[list[Token]]) -> tuple[list[Token], str]:
@@ -427,9 +447,9 @@ def _joined(fault: Fault, conditions: list[list[Token]]) -> tuple[list[Token], s
         return [], ""
     tokens, texts = [], []
     for condition in conditions:
-        like = condition[0]
-        loose = len(conditions) > 1 and "or" in (t.text for t in condition)
-        inside = [fault.make("(", like), *condition, fault.make(")", like)] if loose else condition
+        like, inside, text = condition[0], condition, text_of(fault, condition)
+        if len(conditions) > 1:
+            inside, text = operand_of_and(fault, condition, like)
         tokens += [fault.make("and" if tokens else "if", like), *inside]
-        texts.append(f"({text_of(fault, condition)})" if loose else text_of(fault, condition))
+        texts.append(text)
     return tokens, f"if {' and '.join(texts)}"

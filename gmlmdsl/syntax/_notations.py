@@ -45,27 +45,28 @@ def membership(fault: Fault, faults: Faults) -> Edit | None:
     values = list(_parts(tokens, opened + 1, close))
     if not values or not all(values):
         return None
-    cell, sign, join = tokens[first:at], "!=" if negated else "==", "and" if negated else "or"
-    made: list[Token] = []
-    for value in values:
-        made += [*([fault.make(join, fault.token)] if made else []), *cell, fault.make(sign, fault.token), *value]
-    span = fault.span(tokens[first]).to(fault.span(tokens[close]))
-    left = text_of(fault, cell)
-    text = f" {join} ".join(f"{left} {sign} {text_of(fault, value)}" for value in values)
     if tokens[first - 1].text not in BEFORE_A_CONDITION and not tokens[first].opens_line:
         return None  # The left side is more than a cell: `a + x[0] in {1, 2}`.
+    made, text = _compared(fault, tokens[first:at], values, *(("!=", "and") if negated else ("==", "or")))
     # `[1, 3]` and `(1, 3)` are two values in Python and an interval in mathematics.
-    interval = tokens[opened].text != "{" and len(values) == 2 and all(v[-1].terminals == ("NUMBER",) for v in values)
-    alone = tokens[first - 1].text in ("require", "(", "if") and (
-        tokens[close + 1].opens_line or tokens[close + 1].text in (")", "then", "for", "")
-    )
-    if not alone:
+    pair = tokens[opened].text != "{" and len(values) == 2
+    interval = pair and all(v[-1].terminals == ("NUMBER",) for v in values)
+    after = tokens[close + 1]
+    ends = after.opens_line or after.text in (")", "then", "for", "")
+    if not ends or tokens[first - 1].text not in ("require", "(", "if"):
         text, made = f"({text})", [fault.make("(", fault.token), *made, fault.make(")", fault.token)]
     place = fault.span(fault.token).to(fault.span(tokens[at + negated]))
     message, help_ = "`in` belongs to loops: a cell is compared with one value at a time", f"write `{cut(text)}`"
-    return Edit(
-        first, close + 1, tuple(made), Diagnostic("E107", message, place, "", help=help_, fix=Fix(span, text, guess=interval)), far=0
-    )
+    fix = Fix(fault.span(tokens[first]).to(fault.span(tokens[close])), text, guess=interval)
+    return Edit(first, close + 1, tuple(made), Diagnostic("E107", message, place, "", help=help_, fix=fix), far=0)
+
+
+def _compared(fault: Fault, cell: list[Token], values: list[list[Token]], sign: str, join: str) -> tuple[list[Token], str]:
+    """Return the comparisons of a cell with each of some values, joined, as tokens and as text."""
+    compared = [[*cell, fault.make(sign, fault.token), *value] for value in values]
+    made = [t for one in compared for t in (fault.make(join, fault.token), *one)][1:]
+    left = text_of(fault, cell)
+    return made, f" {join} ".join(f"{left} {sign} {text_of(fault, value)}" for value in values)
 
 
 def _operand(tokens: list[Token], end: int) -> int | None:
@@ -366,39 +367,53 @@ def _in_one_pair(fault: Fault, first: int, close: int) -> Edit:
 
 def second_condition(fault: Fault, faults: Faults) -> Edit | None:
     """Mend `for i in a if p for j in b if q`, and `for i in a if p if q`."""
-    tokens, at = fault.tokens, fault.at
-    first, depth = None, 0
-    for k in range(at - 1, fault.start, -1):
+    tokens, at, first = fault.tokens, fault.at, _condition_before(fault)
+    if fault.token.text not in ("for", "if") or first is None:
+        return None
+    end = next(k for k, depth in with_depth(tokens, at) if _ends_clauses(tokens[k], depth))
+    inner = ((k, tokens[k].text) for k, depth in with_depth(tokens[:end], at) if not depth)
+    second, condition = next((k for k, text in inner if text == "if"), end), tokens[first + 1 : at]
+    if not condition or "or" in (t.text for t in tokens[second:end]):
+        return None
+    parts, written = operand_of_and(fault, condition, tokens[first])
+    loops = tokens[at:second]
+    made, text = [*loops, tokens[first], *parts], f"if {written}"
+    text = f"{text_of(fault, loops)} {text}".lstrip() if loops else text
+    stop, help_ = end, f"write `{cut(text)}`"
+    if second < end:
+        made, text = [*made, fault.make("and", tokens[second])], f"{text} and"
+        stop, help_ = second + 1, f"join conditions with `and`: `{cut(text)} ..`"
+    span, message = fault.span(tokens[first]).to(fault.span(tokens[stop - 1])), "one `if` stands behind all loops"
+    diagnostic = Diagnostic("E101", message, fault.span(tokens[first]), "", help=help_, fix=Fix(span, text))
+    return Edit(first, stop, tuple(made), diagnostic, whole=True)
+
+
+def _condition_before(fault: Fault) -> int | None:
+    """Return the `if` of the condition that ends at the unexpected token, or None."""
+    tokens, depth = fault.tokens, 0
+    for k in range(fault.at - 1, fault.start, -1):
         depth += (tokens[k].text in OPENING) - (tokens[k].text in CLOSING)
         if tokens[k].text in ("if", "for") and not depth:
-            first = k
-            break
-    if fault.token.text not in ("for", "if") or first is None or tokens[first].text != "if" or "then" in [t.text for t in tokens[first:at]]:
-        return None
-    end = next(
-        k
-        for k, depth in with_depth(tokens, at)
-        if tokens[k].opens_line or not tokens[k].text or (tokens[k].text in ("}", ")", "weight", "rate") and depth <= 0)
-    )
-    second = next((k for k, depth in with_depth(tokens[:end], at) if tokens[k].text == "if" and not depth), None)
-    condition = tokens[first + 1 : at]
-    if not condition:
-        return None
-    loose = any(t.text == "or" for t in condition)
-    parts = [fault.make("(", tokens[first]), *condition, fault.make(")", tokens[first])] if loose else condition
-    written = f"({text_of(fault, condition)})" if loose else text_of(fault, condition)
-    loops = tokens[at : second if second is not None else end]
-    made = [*loops, tokens[first], *parts]
-    text = f"{text_of(fault, loops)} if {written}".lstrip() if loops else f"if {written}"
-    if second is not None:
-        made, text = [*made, fault.make("and", tokens[second])], f"{text} and"
-    stop = end if second is None else second + 1
-    span = fault.span(tokens[first]).to(fault.span(tokens[stop - 1]))
-    help_ = f"write `{cut(text)}`" if second is None else f"join conditions with `and`: `{cut(text)} ..`"
-    if second is not None and any(t.text == "or" for t in tokens[second:end]):
-        return None
-    diagnostic = Diagnostic("E101", "one `if` stands behind all loops", fault.span(tokens[first]), "", help=help_, fix=Fix(span, text))
-    return Edit(first, stop, tuple(made), diagnostic, whole=True)
+            is_term = "then" in [t.text for t in tokens[k : fault.at]]
+            return None if is_term or tokens[k].text == "for" else k
+    return None
+
+
+def _ends_clauses(token: Token, depth: int) -> bool:
+    """Return whether loops and conditions end before a token, at which so many brackets are open."""
+    closes = depth <= 0 and token.text in ("}", ")", "weight", "rate")
+    return token.opens_line or not token.text or closes
+
+
+def operand_of_and(fault: Fault, condition: list[Token], like: Token) -> tuple[list[Token], str]:
+    """Return a condition as an operand of `and`, as tokens and as text.
+
+    It has parentheses if it contains `or`. New tokens stand in the place of the token `like`.
+    """
+    text = text_of(fault, condition)
+    if "or" not in (t.text for t in condition):
+        return condition, text
+    return [fault.make("(", like), *condition, fault.make(")", like)], f"({text})"
 
 
 def size_behind_a_type(fault: Fault, faults: Faults) -> Edit | None:

@@ -79,6 +79,11 @@ class Argument(Node):
     value: Expression
     clauses: Clauses | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is positional and has no clauses."""
+        return self.keyword is None and self.clauses is None
+
 
 @dataclass(frozen=True, slots=True)
 class Call(Node):
@@ -90,6 +95,16 @@ class Call(Node):
 
     function: Name
     arguments: tuple[Argument, ...]
+
+    @property
+    def only(self) -> Argument | None:
+        """The argument of a call with one, or None."""
+        return self.arguments[0] if len(self.arguments) == 1 else None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all arguments are positional and have no clauses."""
+        return all(a.is_plain for a in self.arguments)
 
 
 @dataclass(frozen=True, slots=True)

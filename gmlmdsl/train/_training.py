@@ -215,9 +215,7 @@ class _Run:
                 p.cells += int((batch.codes[: batch.width] >= 0).sum(where=batch.weights[None] > 0))
                 done = step + 1
                 saves, measures = self.due(done)
-                # Several processes agree on the end, which costs a message.
-                looks = saves or done % STEPS_PER_NOTE == 0 or self.spread is None or not self.spread.several
-                ending = self.store is not None and looks and ends()
+                ending = self.store is not None and self.looks(done, saves) and ends()
                 saves |= ending
                 if done % STEPS_PER_NOTE == 0 or done == t.steps or saves or measures:
                     self.look(waiting)
@@ -239,6 +237,11 @@ class _Run:
                     print(f"stopped after {done:,} of {t.steps:,} batches, which are saved: the same call goes on there", file=sys.stderr)
                     break
         return self.returned(state)
+
+    def looks(self, done: int, saves: bool) -> bool:
+        """Return whether to ask for the end now: several processes agree on it, which costs a message."""
+        several = self.spread is not None and self.spread.several
+        return saves or done % STEPS_PER_NOTE == 0 or not several
 
     def asks(self) -> AbstractContextManager[Callable[[], bool]]:
         """Return the context in which signals end the run, in all of its processes."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ..networks import AbstractNetwork
     from ._shortlist import Shortlist
     from ._vocabulary import Vocabulary
+
+T = TypeVar("T")
 
 Array = np.ndarray
 PARTS = 256  # Part j of line k has the row number k * PARTS + j.
@@ -308,16 +310,13 @@ class Translator:
         """Translate some lines, whose parts are decoded together."""
         cells = self.pair.cells[0]
         parts = [segments(line, self.vocabulary, cells, n + 1, o.cut) for line, n in zip(lines, numbers, strict=True)]
-        for part, n in zip(parts, numbers, strict=True):
-            if len(part.pieces) > 1 and (drafts is not None or lengths is not None):
-                message = f"line {n + 1} is longer than the model takes, and a draft or a length is for one part"
-                raise fail("E584", message, help="split it and its draft")
+        if drafts is not None or lengths is not None:
+            _verify_one_part(parts, numbers)
         places = [(k, j) for k, part in enumerate(parts) for j in range(len(part.pieces))]
         if not places:
             return [EMPTY] * len(lines)
-        if drafts is not None and self.is_autoregressive(o.sampler):
-            message = f"sampler `{self.sampler_named(o.sampler)}` goes from the first piece on, and refines no draft"
-            raise fail("E584", message, help="translate drafts by refinement; `prefix` forces how a translation begins")
+        if drafts is not None:
+            self._verify_refines(o.sampler)
         source = self.vocabulary.rows([list(parts[k].pieces[j]) for k, j in places], cells)
         clamp = None if prefix is None else self._prefixes(prefix, [j == 0 for _, j in places])
         init = None if drafts is None else self._drafts([drafts[k] for k, _ in places], [numbers[k] + 1 for k, _ in places])
@@ -393,6 +392,12 @@ class Translator:
         if o.drop_repeats:
             raise fail("E584", "`drop_repeats` could drop a word of a phrase", help="leave one of both out")
         return [encoded_phrases(self.vocabulary, texts, n + 1) for texts, n in zip(phrases, numbers, strict=True)]
+
+    def _verify_refines(self, sampler: str | None) -> None:
+        """Raise E584 for a sampler that refines no draft."""
+        if self.is_autoregressive(sampler):
+            message = f"sampler `{self.sampler_named(sampler)}` goes from the first piece on, and refines no draft"
+            raise fail("E584", message, help="translate drafts by refinement; `prefix` forces how a translation begins")
 
     def decoder(self, sampler: str | None = None) -> RowDecoder:
         """Return the decoder of a sampler, see `sampler_named`, with verified parameters.
@@ -632,17 +637,30 @@ def pieces_of(row: Array, end: int) -> tuple[int, ...]:
     return tuple(known[: known.index(end)] if end in known else known)
 
 
+def _verify_one_part(lines: Sequence[Segments], numbers: Sequence[int]) -> None:
+    """Raise E584 for a line of several parts, for which there is one draft or one length."""
+    long = next((n for line, n in zip(lines, numbers, strict=True) if len(line.pieces) > 1), None)
+    if long is not None:
+        message = f"line {long + 1} is longer than the model takes, and a draft or a length is for one part"
+        raise fail("E584", message, help="split it and its draft")
+
+
+def _up_to_last(sequences: Sequence[Sequence[T]]) -> list[list[T]]:
+    """Return the first items of all sequences, the second ones, and so on; a last item repeats."""
+    longest = max(map(len, sequences))
+    return [[s[min(k, len(s) - 1)] for s in sequences] for k in range(longest)]
+
+
 def joined(parts: Sequence[Translation], line: Segments) -> Translation:
     """Join the translations of a line's parts into one translation."""
     if len(parts) <= 1:
         return replace(parts[0], cut=line.cut) if parts else EMPTY
-    every = [[(*a, n) for a, n in zip(p.alternatives, p.counts, strict=True)] for p in parts]
-    ranked = [[e[min(k, len(e) - 1)] for e in every] for k in range(max(map(len, every)))]
+    ranked = _up_to_last([[(*a, n) for a, n in zip(p.alternatives, p.counts, strict=True)] for p in parts])
     counts = tuple(sum(n for *_, n in row) for row in ranked)
     means = [sum(s * n for _, s, n in row) / max(total, 1) for row, total in zip(ranked, counts, strict=True)]
     others = tuple((joined_text([t for t, *_ in row], line.joints), mean) for row, mean in zip(ranked, means, strict=True))
-    steps = max(len(p.trace) for p in parts)
-    trace = tuple(joined_text([p.trace[min(k, len(p.trace) - 1)] if p.trace else "" for p in parts], line.joints) for k in range(steps))
+    steps = _up_to_last([p.trace or ("",) for p in parts]) if any(p.trace for p in parts) else []
+    trace = tuple(joined_text(step, line.joints) for step in steps)
     pieces = tuple(x for p in parts for x in p.pieces)
     passes, ended = max(p.passes for p in parts), all(p.ended for p in parts)
     return Translation(others[0][0], others[0][1], pieces, others, passes, trace, line.cut, ended, counts)

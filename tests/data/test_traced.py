@@ -97,10 +97,10 @@ def test_rows_may_be_traced_with_the_parameters(verb: str):
     """One compiled function of a training loop serves every batch; a value that no cell has gives nan."""
     model, ask = gm.parse(TEXT).model(), ROWS[verb]
     compiled = jax.jit(lambda h, x: ask(model, h, x))
+    slopes = jax.jit(jax.grad(lambda h, x: ask(model, h, x).sum()))
     for h, x in ((H, X), (2 * H, X[::-1].copy())):
         np.testing.assert_allclose(compiled(h, x), ask(plain, h, x), rtol=1e-5)
-        slope = jax.jit(jax.grad(lambda h, x: ask(model, h, x).sum()))(h, x)
-        np.testing.assert_allclose(slope, jax.grad(lambda h, x=x: ask(plain, h, x).sum())(h), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(slopes(h, x), jax.grad(lambda h, x=x: ask(plain, h, x).sum())(h), rtol=1e-4, atol=1e-6)
     assert np.isnan(compiled(H, np.array([[0, 2, 1], [0, 1, 1]]))[0])
     assert np.isnan(compiled(H, np.array([[0, 0.5, 1], [0, 1, 1]]))[0])
 

@@ -12,9 +12,16 @@ from thinned import thinned
 import gmlmdsl as gm
 
 
+@pytest.fixture(scope="module")
+def shared() -> gm.Model:
+    """One model for all tests: what is compiled for one serves the next."""
+    with jax.enable_x64(True):
+        return gm.parse(PROGRAM).model()
+
+
 @pytest.fixture
-def model(float64: None) -> gm.Model:
-    return gm.parse(PROGRAM).model()
+def model(shared: gm.Model, float64: None) -> gm.Model:
+    return shared
 
 
 def decoded(model: gm.Model, sampler: str, **options) -> tuple[np.ndarray, np.ndarray]:

@@ -213,10 +213,11 @@ sampler both  { update K where K ~ percolation(G.edges)  update x[i] for i in G.
 """
 
 
-@pytest.mark.parametrize("required", ["require x[i] != x[j] for (i, j) in G.edges", "require x[i] != x[j] for (i, j) in G.edges if j < 4"])
-@pytest.mark.parametrize(
-    "beside", ["", "factor J * (x[i] == x[j]) for (i, j) in G.edges", "factor J * (x[0] == x[2]) + 0.3 * (x[1] == x[4])"]
-)
+REQUIRED = ["require x[i] != x[j] for (i, j) in G.edges", "require x[i] != x[j] for (i, j) in G.edges if j < 4"]
+BESIDE = ["", "factor J * (x[i] == x[j]) for (i, j) in G.edges", "factor J * (x[0] == x[2]) + 0.3 * (x[1] == x[4])"]
+
+
+@pytest.mark.parametrize(("beside", "required"), thinned([(b, r) for r in REQUIRED for b in BESIDE], 2))
 def test_chains_of_two_colours_keep_p(required: str, beside: str):
     text = KEMPE.replace("REQUIRED", required).replace("BESIDE", beside)
     if not beside:

@@ -6,6 +6,7 @@ import itertools
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import optax
 import pytest
@@ -26,9 +27,16 @@ sampler plain for words = autoregressive(end = 2, decode = sample, top_p = 0.9)
 EVERY = np.array(list(itertools.product(range(3), repeat=4)))
 
 
+@pytest.fixture(scope="module")
+def shared() -> gm.Model:
+    """One model for all tests: what is compiled for one serves the next."""
+    with jax.enable_x64(True):
+        return gm.parse(PROGRAM).model()
+
+
 @pytest.fixture
-def model(float64: None) -> gm.Model:
-    return gm.parse(PROGRAM).model()
+def model(shared: gm.Model, float64: None) -> gm.Model:
+    return shared
 
 
 def test_log_p_sums_to_one_and_is_the_loss_of_teacher_forcing(model: gm.Model) -> None:

@@ -461,7 +461,7 @@ def test_losses_of_blocks_of_many_counted_cells():
     assert abs(float(model.loss({"h": h}, x, mask="all")) + np.mean([log_p(slice(0, 24), r) for r in x])) < 1e-9
     wanted = -np.mean([(log_p(slice(0, 14), r) + log_p(slice(8, 24), r)) / 2 for r in x])
     assert abs(float(model.loss({"h": h}, x, mask="parts")) - wanted) < 1e-9
-    gradient = jax.grad(lambda h: model.loss({"h": h}, x, mask="all"))(jax.numpy.asarray(h))
+    gradient = jax.jit(jax.grad(lambda h: model.loss({"h": h}, x, mask="all")))(jax.numpy.asarray(h))
     np.testing.assert_allclose(gradient, np.asarray(model.marginals({"h": h})["x"])[:, 1] - x.mean(axis=0), atol=1e-9)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,9 @@ MLP = "mlp(layers = 1, width = 4)"
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
 
+@cache
 def model() -> Any:
+    """One model for all tests: what is compiled for one serves the next."""
     return made(MLP, 4, 3, MASKS)
 
 

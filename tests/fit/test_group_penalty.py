@@ -80,7 +80,7 @@ def test_steps_are_those_of_an_accelerated_proximal_gradient(monkeypatch: pytest
     start, restore = ravel_pytree(free)
     value = jax.jit(jax.value_and_grad(lambda z: values(restore(z))[0]))
     penalised = np.asarray(ravel_pytree({name: groups.of[name][None] >= 0 for name in free})[0])
-    hessian = np.asarray(jax.hessian(lambda z: values(restore(z))[0])(start))
+    hessian = np.asarray(jax.jit(jax.hessian(lambda z: values(restore(z))[0]))(start))
     np.testing.assert_allclose(diagonal_metric(values, free), np.diag(hessian), rtol=1e-12)
     metric = np.diag(hessian) * rng.uniform(0.1, 0.5, len(hessian))
     for steps in (2, 7, 40):
@@ -100,12 +100,12 @@ def test_a_shear_takes_the_fields_out_of_the_curvature_of_couplings() -> None:
     owner = _owners(values, free)[0]
     z = shear.moved(flat, owner, 1.0)
     np.testing.assert_allclose(shear.moved(z, owner, -1.0), flat, atol=1e-14)
-    hessian = np.asarray(jax.hessian(lambda v: values(restore(shear.moved(v, owner, -1.0))).sum())(z))
+    hessian = np.asarray(jax.jit(jax.hessian(lambda v: values(restore(shear.moved(v, owner, -1.0))).sum()))(z))
     of = np.concatenate([np.tile(run.edges.groups.of[name].ravel(), len(np.asarray(values.owner))) for name in sorted(free)])
     held = owner < values.count
     assert np.abs(hessian[np.ix_((of >= 0) & held, (of < 0) & held)]).max() < 1e-12
     np.testing.assert_allclose(np.diag(hessian)[held], metric[held], rtol=1e-9)
-    plain = np.asarray(jax.hessian(lambda v: values(restore(v)).sum())(flat))
+    plain = np.asarray(jax.jit(jax.hessian(lambda v: values(restore(v)).sum()))(flat))
     assert np.abs(plain[np.ix_((of >= 0) & held, (of < 0) & held)]).max() > 0.01
 
 

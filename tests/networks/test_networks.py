@@ -148,8 +148,9 @@ def test_a_length_head_computes_its_formula(kind: str, given: tuple, lengths: tu
     encoded, _ = run(net, (SOURCE, SECOND)[: len(given)], lengths, SEEN, 8)
     cut = [(np.array(v[:n]), q) for v, n, (_, _, q) in zip((SOURCE, SECOND), lengths, given, strict=False)]
     wanted = oracle.length_scores(net.length_head, kind, net, cut, N_CELLS)
-    assert close(net.length_head.scores(encoded), wanted)
-    losses = [net.length_head.loss(encoded, ints(n)) for n in range(1, N_CELLS + 1)]
+    every = jnp.arange(1, N_CELLS + 1, dtype=jnp.int32)
+    scores, losses = eqx.filter_jit(lambda head, e: (head.scores(e), jax.vmap(lambda n: head.loss(e, n))(every)))(net.length_head, encoded)
+    assert close(scores, wanted)
     assert close(losses, -wanted)
     assert net.length_weight == 0.1
 
@@ -224,12 +225,18 @@ def test_candidates_share_an_encoding(name: str, given: tuple):
         assert np.allclose(logits[k, :n], alone[:n], atol=1e-5)
 
 
+@eqx.filter_jit
+def attention(net, encoded):
+    """The weights of attention for a row of six cells in eight places."""
+    return net.attention(encoded, net.prepare(encoded, ints(6), 8), ints(SEEN), ints(6))
+
+
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("positional", thinned([True, False], 2))
 def test_attention_weights_are_those_of_the_pass(positional: bool):
     net = network("encoder_decoder", {"positional_attention": positional}, ONE)
     encoded, _ = run(net, (SOURCE,), (4,), SEEN, 6)
-    found = net.attention(encoded, net.prepare(encoded, ints(6), 8), ints(SEEN), ints(6))
+    found = attention(net, encoded)
     _, here, there, placed = oracle.encoder_decoder(net, [(np.array(SOURCE[:4]), 5)], np.array(SEEN[:6]))
     assert found.self_weights.shape == (2, 2, 8, 8) and found.cross_weights.shape == (2, 2, 8, 6)
     assert close(found.self_weights[:, :, :6, :6], here) and close(found.cross_weights[:, :, :6, :4], there)
@@ -242,6 +249,6 @@ def test_attention_weights_are_those_of_the_pass(positional: bool):
 @pytest.mark.usefixtures("float64")
 def test_attention_of_a_transformer():
     net = network("transformer")
-    found = net.attention(None, net.prepare(None, ints(6), 8), ints(SEEN), ints(6))
+    found = attention(net, None)
     assert close(found.self_weights[:, :, :6, :6], oracle.transformer(net, np.array(SEEN[:6]))[1])
     assert found.cross_weights is None and found.positional_weights is None

@@ -18,6 +18,7 @@ import jax
 import numpy as np
 import pytest
 import xarray as xr
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.files import SavedStates, _saved_states, alone
@@ -132,8 +133,11 @@ def cut_off(monkeypatch: pytest.MonkeyPatch, after: int, when: str) -> None:
     monkeypatch.setattr(_stored_draws, "_write", writes)
 
 
-@pytest.mark.parametrize(("after", "when"), [(2, "before"), (1, "behind"), (2, "behind"), (5, "behind"), (5, "within"), (9, "before")])
-@pytest.mark.parametrize("sampler", ["sweep", "hot"])
+CUTS = [(2, "before"), (1, "behind"), (2, "behind"), (5, "behind"), (5, "within"), (9, "before")]
+BY_TURNS = [(s, *cut) for k, cut in enumerate(CUTS) for s in (("sweep", "hot") if k % 2 else ("hot", "sweep"))]
+
+
+@pytest.mark.parametrize(("sampler", "after", "when"), thinned(BY_TURNS, 2))  # every moment, with each sampler in turn
 def test_a_run_that_was_cut_off_goes_on_to_the_same_draws(model, sampler, after, when, tmp_path, monkeypatch):
     path = tmp_path / ("draws.nc" if after % 2 else "draws.zarr")
     with monkeypatch.context() as patch:

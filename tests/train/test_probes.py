@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -31,9 +32,16 @@ ENDS = np.array([int(row[-1:] == [2]) for row in PREFIXES])  # whether the last 
 CHANCE = (RNG.random(300) < 0.5).astype(int)
 
 
+@pytest.fixture(scope="module")
+def shared() -> gm.Model:
+    """One model for all tests: what is compiled for one serves the next."""
+    with jax.enable_x64(True):
+        return gm.parse(PROGRAM).model()
+
+
 @pytest.fixture
-def model(float64: None) -> gm.Model:
-    return gm.parse(PROGRAM).model()
+def model(shared: gm.Model, float64: None) -> gm.Model:
+    return shared
 
 
 def features(params: Any) -> np.ndarray:
@@ -133,11 +141,6 @@ def test_a_network_without_probes_takes_other_params() -> None:
     assert float(model.loss(other.params, [[0, 1, 0]], key=0)) == float(model.loss(model.init_params(3), [[0, 1, 0]], key=0))
 
 
-def broken(model: gm.Model, **changed: Any) -> dict:
-    found = gm.train_probe(model, model.init_params(0), "seen", PREFIXES, ENDS)
-    return {**found, "seen": dataclasses.replace(found["seen"], **changed)}
-
-
 REFUSED = {
     "no such probe": ("E506", "no probe", lambda m, p: gm.train_probe(m, p, "sen", PREFIXES, ENDS)),
     "fewer labels": ("E501", "one entry for each of 300", lambda m, p: gm.train_probe(m, p, "seen", PREFIXES, ENDS[1:])),
@@ -159,14 +162,23 @@ def test_what_does_not_fit(model: gm.Model, what: str) -> None:
     assert caught.value.codes == (code,)
 
 
-@pytest.mark.usefixtures("standard_promotion")
+@pytest.fixture(scope="module")
+def fitted(shared: gm.Model) -> tuple[Any, Any]:
+    """A fit, and a probe of other weights."""
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        fit = shared.fit(np.random.default_rng(12).integers(0, 3, (8, 6)), max_steps=1, progress=False)
+    with jax.enable_x64(True):
+        return fit, gm.train_probe(shared, shared.init_params(0), "seen", PREFIXES, ENDS)
+
+
+@pytest.mark.usefixtures("standard_promotion", "float64")
 @pytest.mark.parametrize(
     ("code", "changed"), [("E509", {"weight": jnp.zeros(3)}), ("E504", {"bias": jnp.asarray(jnp.nan)}), ("E509", {"bias": jnp.zeros(2)})]
 )
-def test_weights_that_do_not_fit_are_not_kept(model: gm.Model, code: str, changed: dict) -> None:
-    fit = model.fit(RNG.integers(0, 3, (8, 6)), max_steps=1, progress=False)
+def test_weights_that_do_not_fit_are_not_kept(fitted: tuple[Any, Any], code: str, changed: dict) -> None:
+    fit, found = fitted
     with pytest.raises(gm.GmlmError, match="the probe `seen`") as caught:
-        fit.with_params(broken(model, **changed) | {"lm": fit.params["lm"]})
+        fit.with_params({**found, "seen": dataclasses.replace(found["seen"], **changed), "lm": fit.params["lm"]})
     assert caught.value.codes == (code,)
 
 
