@@ -11,12 +11,14 @@ Reference: Dechter 1999, "Bucket elimination"; Rabiner 1989 for chains.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ._arrays import Graph, Group, float_type
@@ -68,6 +70,7 @@ class Level(NamedTuple):
     sizes: Int[Array, "width axes"] | None
     feeds: tuple[tuple[Array, Array | None], ...]
     uses: tuple[Int[Array, " width"], ...]
+    followers: tuple[Int[Array, "width values"], ...]
 
 
 def forward(
@@ -191,7 +194,7 @@ def backward(c: Contraction, codes: Codes, found: Forward, words: Words | None =
 
 def _picked(c: Contraction, found: Forward, rows: int, words: Words | None) -> Int[Array, "places rows"]:
     """Return the values that `backward` picks in each place of the stages."""
-    picked = jnp.zeros((c.n_places + 1, rows), jnp.int32)
+    picked = jnp.zeros((c.n_places + c.n_followers + 1, rows), jnp.int32)
     inputs = found.inputs._replace(rows=rows)
     for stage in reversed(c.stages):
 
@@ -202,6 +205,10 @@ def _picked(c: Contraction, found: Forward, rows: int, words: Words | None) -> I
                 value = jnp.argmax(scores, axis=1).astype(jnp.int32)
             else:
                 value, _ = pick_value(scores, words.having(lambda w: jax.lax.dynamic_slice_in_dim(w, start, stage.width, axis=1)))
+            for f, known in zip(stage.followers, x.followers, strict=True):
+                own = jnp.concatenate([value[:, None], picked[x.others]], axis=1)  # axes: width, axes of the tables, rows
+                sums = jnp.take_along_axis(known, _place(stage.radix, f.axes, own), axis=1)
+                picked = jax.lax.dynamic_update_slice_in_dim(picked, sums, f.first + x.number * stage.width, axis=0)
             return jax.lax.dynamic_update_slice_in_dim(picked, value, start, axis=0), None
 
         picked = _over_levels(level, picked, stage, reverse=True)
@@ -268,7 +275,8 @@ def evidence(graph: Graph, codes: Codes, c: Contraction) -> Unary:
 def _over_levels(level: Callable[[Array, Level], tuple[Array, None]], carry: Array, stage: Stage, reverse: bool = False) -> Array:
     """Run `level` for each level in order, by one loop if there are several."""
     feeds, uses = tuple((f.slots, f.to) for f in stage.feeds), tuple(u.slots for u in stage.uses)
-    every = Level(jnp.arange(stage.levels, dtype=jnp.int32), stage.cells, stage.others, stage.sizes, feeds, uses)
+    numbers, followers = jnp.arange(stage.levels, dtype=jnp.int32), tuple(f.codes for f in stage.followers)
+    every = Level(numbers, stage.cells, stage.others, stage.sizes, feeds, uses, followers)
     if stage.levels == 1:
         return level(carry, jax.tree.map(lambda a: a[0], every))[0]
     return jax.lax.scan(level, carry, every, reverse=reverse)[0]
@@ -321,11 +329,51 @@ def _parts(stage: Stage, x: Level, inputs: Inputs, sent: tuple[Array, ...]) -> I
         else:
             message = sent[f.source][slots]
             message = jnp.zeros((stage.width, *message.shape[1:]), message.dtype).at[to].add(message, mode="drop")
-        yield f.axes, _fitted(message, tuple(stage.radix[a] for a in f.axes))
+        if f.follower is None:
+            yield f.axes, _fitted(message, tuple(stage.radix[a] for a in f.axes))
+        else:
+            yield _followed(stage, f.axes, message, stage.followers[f.follower].axes, x.followers[f.follower])
     if inputs.unary is not None:
         values = inputs.unary[x.cells][:, : stage.radix[0]]
         short = stage.radix[0] - values.shape[1]
         yield (0,), jnp.pad(values, ((0, 0), (0, short), (0, 0))) if short else values
+
+
+def _followed(
+    stage: Stage, axes: tuple[int, ...], message: Array, known: tuple[int, ...], codes: Int[Array, "width values"]
+) -> tuple[tuple[int, ...], Array]:
+    """Return a message over a partial sum and `axes` at the values of the partial sum that follow.
+
+    Args:
+        stage: the stage that takes the message.
+        axes: the axes of its tables that the message covers behind the partial sum.
+        message: shape (width, values of the partial sum, *axes, rows).
+        known: the axes from which the partial sum follows.
+        codes: its codes at their values, -1 where there is none.
+
+    Returns:
+        All these axes, and an array over them.
+    """
+    message = _fitted(message, (message.shape[1], *(stage.radix[a] for a in axes)))
+    both, rest = tuple(sorted({*axes, *known})), math.prod(stage.radix[a] for a in axes)
+    shape = [stage.radix[a] for a in both]
+    codes = codes.reshape(stage.width, *(n if a in known else 1 for a, n in zip(both, shape, strict=True)))
+    place = np.zeros([1] * len(both), np.int32)
+    for a in axes:
+        here = np.arange(stage.radix[a], dtype=np.int32)
+        place = place * stage.radix[a] + here.reshape([-1 if b == a else 1 for b in both])
+    places = jnp.broadcast_to(jnp.maximum(codes, 0) * rest + place[None], (stage.width, *shape)).reshape(stage.width, -1)
+    flat = message.reshape(stage.width, -1, message.shape[-1])
+    found = jax.vmap(lambda m, at: m[at])(flat, places).reshape(stage.width, *shape, -1)
+    return both, jnp.where(codes[..., None] < 0, -jnp.inf, found)
+
+
+def _place(radix: tuple[int, ...], axes: tuple[int, ...], codes: Int[Array, "width axes rows"]) -> Int[Array, "width rows"]:
+    """Return the place of codes in a flat array over some axes."""
+    index = jnp.zeros((codes.shape[0], codes.shape[2]), jnp.int32)
+    for a in axes:
+        index = index * radix[a] + codes[:, a]
+    return index
 
 
 def sum_of(messages: Array, slots: Int[Array, "width each"]) -> Array:

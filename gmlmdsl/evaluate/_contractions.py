@@ -126,7 +126,7 @@ class Contractions:
         if self._tables is None or self._tables[0] != key:
             self._host_seconds += limits.ENTRY_SECONDS * self._entries
             self._tables = key, factor_tables(self.graph, {name: np.asarray(a, float) for name, a in params.items()})
-        return HostElimination(plan, self._tables[1])
+        return HostElimination(plan, self._tables[1], known & self.graph.linked)
 
     @cached_property
     def _may_be_on_host(self) -> bool:
@@ -163,7 +163,19 @@ class Contractions:
         """
         if held.any() and (c := self.affordable(what)) is not None and c.entries <= limits.CHEAP_ENTRIES:
             yield c, seen_term(self.graph, c, held[:, None], codes)
-        yield self.holding(held, what)[1], None
+        c = self.holding(held, what)[1]
+        yield c, self.seen(c, held, codes)
+
+    def seen(self, c: derive.Contraction, known: Array, codes: Array) -> Array | None:
+        """Return the term of known cells that a contraction sums over nevertheless, as those of links.
+
+        Args:
+            c: the contraction of the cells that are not known.
+            known: booleans over cells.
+            codes: the values of the known cells, shape (cells, rows).
+        """
+        summed = known & self.graph.linked
+        return seen_term(self.graph, c, summed[:, None], codes) if summed.any() else None
 
     def clamped(self, clamp: Clamp | None) -> tuple[Array, Array]:
         """Return which cells are clamped, and their values.

@@ -278,7 +278,7 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
             return by_variable(graph, with_known(graph, np.asarray(c.free), here, table, known), lead)
     for pattern, rows in patterns:
         _, c = kept.holding(pattern, what)
-        found, table = _laws(device, params, here[:, rows], c)
+        found, table = _laws(device, params, here[:, rows], c, kept.seen(c, pattern, here[:, rows]))
         _verify_agreement(kept, device, params, pattern, here[:, rows], found, rows)
         _verify_digits(graph, device, params, here[:, rows], c, found, pattern)
         full[..., rows] = with_known(graph, np.asarray(c.free), here[:, rows], table, pattern)
@@ -512,8 +512,9 @@ def independent_kernel(
         if graph.is_normalised and not held[0].any():
             return derive.ancestral_kernel(graph), "`exact`: every cell given its parents"
         raise
-    codes = derive.on_device(held[1].reshape(graph.n_cells, -1), np.int32)
-    found, value = _passed(device, params, codes, c, _nothing(device, c))
+    known = held[1].reshape(graph.n_cells, -1).astype(np.int32)
+    codes, seen = derive.on_device(known), kept.seen(c, held[0], known)
+    found, value = _passed(device, params, codes, c, _nothing(device, c) if seen is None else derive.on_device(seen))
     _verify_agreement(kept, device, params, held[0], np.asarray(codes), np.asarray(value))
     _verify_digits(graph, device, params, codes, c, value, held[0])
     return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"

@@ -400,7 +400,7 @@ class JointModel(Model):
                 if sampler is not None and sampler.call is not None:
                     raise derive.no_chain(sampler.call)
                 return sampled_marginals(lowered, sampler, self._known(params, lowered), clamp, chosen)
-            graph = lowered.graph if isinstance(chosen, MeanField) or lowered is not self.lowered else self._counted.graph
+            graph = lowered.graph if isinstance(chosen, MeanField) or lowered is not self.lowered else self._tabled(self._counted)
             asked = graph, self._known(params, lowered), clamp, lowered.data, chosen, self.graph.n_cells
             found = approximate.approximate_marginals(*asked)
             return found.only(v.name for v in self.graph.variables)
@@ -479,7 +479,7 @@ class JointModel(Model):
         """Return the codes (cells, 1), the unnormalised log p, the kind, and whether it is proven."""
         lowered = bound_once(self.lowered, given, "a search")
         summed = isinstance(method, MaxProduct) and lowered is self.lowered
-        graph, n = self._maximised.graph if summed else lowered.graph, self.graph.n_cells
+        graph, n = self._tabled(self._maximised) if summed else lowered.graph, self.graph.n_cells
         return approximate.approximate_mode(graph, self._known(params, lowered), clamp, lowered.data, method, seed, n)
 
     def _best(self, params: Params, clamp: Clamp | None, given: Given | None) -> tuple[np.ndarray, np.ndarray]:
@@ -1430,6 +1430,10 @@ class JointModel(Model):
         kept = self._maximised if maximised else self._counted
         device = self._device(lowered, counted=True) if kept is self._counted else derive.graph_arrays(kept.graph)
         return kept, device, self._known(params, lowered)
+
+    def _tabled(self, kept: exact.Contractions) -> FactorGraph:
+        """Return the graph of `_counted` or `_maximised` with tables in the place of links, for messages."""
+        return plan.with_partial_sums(self.graph, kept is not self._counted, linked=False) if kept.graph.links else kept.graph
 
     @cached_property
     def _maximised(self) -> exact.Contractions:
