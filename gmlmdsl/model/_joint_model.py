@@ -71,7 +71,7 @@ from ..fit import (
     method_of,
     whole_mask,
 )
-from ..graph import GivenRows, Lowered, with_given
+from ..graph import FactorGraph, GivenRows, Lowered, with_given
 from ..guided import GuidedOptions, refuse_guided
 from ..masks import AbstractMask
 from ..program import allowed, ir, is_decoder

@@ -62,7 +62,12 @@ model m {
 mask some = blocks({x[i], x[i + 1]} for i in range(13) if i < 12)
 """
 MODELS = {"tally": (TALLY, 13), "chain": (CHAIN, 12), "pool": (POOL, 6), "twice": (TWICE, 12)}
-HELD: dict[str, Any] = {"tally": {"x": {3: 2, 5: 0}}, "chain": {"x": {3: 1, 5: 0}}, "pool": {"x": {0: 1}, "s": {2: -1}}, "twice": {"x": {0: 1}}}
+HELD: dict[str, Any] = {
+    "tally": {"x": {3: 2, 5: 0}},
+    "chain": {"x": {3: 1, 5: 0}},
+    "pool": {"x": {0: 1}, "s": {2: -1}},
+    "twice": {"x": {0: 1}},
+}
 
 
 @pytest.fixture
