@@ -190,7 +190,7 @@ def marginals(kept: Contractions, device: derive.Graph, params: Params, clamp: C
     lead = () if given is None else given.shape
     engine = kept.on_host(held, params, codes.shape[1], limits.LAW_PASSES, keeps=True)
     if engine is not None:
-        sums, table = engine.laws(codes, int(graph.sizes.max(initial=1)))
+        sums, table = engine.laws(codes, graph.most_values)
         _verify_agreement(kept, device, params, held, codes, sums.values)
         _verify_sums(graph, sums, held)
         return by_variable(graph, with_known(graph, engine.free, codes, _working(table), held), lead)
@@ -301,7 +301,7 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
     if is_traced(params):
         parts = [(rows, traced_marginals(kept, device, params, pattern, here[:, rows])) for pattern, rows in patterns]
         return by_variable(graph, placed(codes.shape[1], parts, (graph.n_random, device.most_values)), lead)
-    what, full = "a table of marginals", np.zeros((graph.n_random, int(graph.sizes.max(initial=1)), codes.shape[1]), derive.float_type())
+    what, full = "a table of marginals", np.zeros((graph.n_random, graph.most_values, codes.shape[1]), derive.float_type())
     if _rows_on_host(kept, device, params, here, patterns, full):
         return by_variable(graph, full, lead)
     if len(patterns) > 1 and (c := kept.affordable(what)) is not None:
@@ -347,7 +347,7 @@ def with_known(graph: FactorGraph, free: Array, codes: Array, table: Array, know
     """Return the distributions of all cells, shape (cells, values, rows).
 
     The free cells have the distributions in `table`. Every other cell, and every known one, has
-    probability 1 of its value in `codes`.
+    probability 1 of its value in `codes`. Of long partial sums the first values are kept.
 
     Args:
         graph: the factor graph.
@@ -357,16 +357,18 @@ def with_known(graph: FactorGraph, free: Array, codes: Array, table: Array, know
         known: booleans of known cells, shape (cells,) or (cells, rows).
     """
     n = graph.n_random  # the row cell is not part of the answer
-    full = np.zeros((n, int(graph.sizes.max(initial=1)), codes.shape[1]), table.dtype)
+    full, table = np.zeros((n, graph.most_values, codes.shape[1]), table.dtype), table[:, : graph.most_values]
     np.put_along_axis(full, codes[:n, None], 1.0, axis=1)
     full[free] = np.where(known.reshape(len(known), 1, -1)[free], full[free], table)
     return full
 
 
 def by_variable(graph: FactorGraph, full: AnyArray, lead: tuple[int, ...]) -> dict[str, Any]:
-    """Return the distributions of all cells, of shape (cells, values, rows), by variable."""
+    """Return the distributions of all cells, (cells, values, rows), by variable; long partial sums are left out."""
     out, xp = {}, jnp if is_traced(full) else np
     for v in graph.variables:
+        if len(v.labels) > full.shape[1]:
+            continue
         part = xp.moveaxis(full[v.offset : v.offset + v.size, : len(v.labels)], 2, 0)
         out[v.name] = part.reshape(*lead, *v.shape, len(v.labels))
     return out
@@ -583,7 +585,7 @@ def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes:
     # All prefixes have one length.
     engine = kept.on_host(codes[:, 0] >= 0, params, codes.shape[1], limits.LAW_PASSES, keeps=True)
     if engine is not None:
-        sums, table = engine.laws(np.maximum(codes, 0), int(graph.sizes.max()))
+        sums, table = engine.laws(np.maximum(codes, 0), graph.most_values)
         found = verified_partition(graph, _working(sums.values), PREFIX)
         own = table[np.searchsorted(engine.free, cell), : graph.sizes[cell]]
         return _working(np.where(np.isfinite(found), own, np.nan).T)

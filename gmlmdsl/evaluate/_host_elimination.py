@@ -157,14 +157,15 @@ class HostElimination:
 
         Returns:
             The log sums, and an array of shape (free cells, values, rows) in the order of `free`.
-            It is 0 beyond the values of a cell, and in a row without a possible value.
+            It is 0 beyond the values of a cell, and in a row without a possible value. Of a cell
+            with more values the first ones are kept.
         """
         done = [_Pass(self, row, _log_sum) for row in codes.T]
         found = np.zeros((len(self.scopes), values, len(done)))
         place = np.searchsorted(self.free, self.plan.cells)
         for r, one in enumerate(done):
             for step, law in one.laws():
-                found[place[step], : len(law), r] = law
+                found[place[step], : len(law), r] = law[:values]
         return _sums(done), found
 
     def modes(self, codes: Array) -> tuple[HostSums, Array]:

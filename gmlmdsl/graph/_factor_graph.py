@@ -252,6 +252,12 @@ class FactorGraph:
         return neighbours((*(g.scope for g in self.groups), *links), self.n_cells)
 
     @cached_property
+    def most_values(self) -> int:
+        """The largest number of values of a cell that is no partial sum of a link, or 1."""
+        sums = [c for link in self.links for c in (link.cell, link.cells[-1])]
+        return int(np.delete(self.sizes, sums).max(initial=1))
+
+    @cached_property
     def linked(self) -> Array:
         """A mask of the cells that are summed out even where they are known, shape (n_cells,).
 
