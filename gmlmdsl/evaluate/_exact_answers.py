@@ -225,9 +225,9 @@ def traced_marginals(kept: Contractions, device: derive.Graph, params: Params, k
     """
     _, c = kept.holding(known, "a table of marginals")
     n, seen, bad = kept.graph.n_random, kept.seen(c, known, codes), ((codes < 0) & known[:, None]).any(axis=0)
-    here = jnp.maximum(jnp.asarray(codes), 0)
+    here = jnp.maximum(jnp.asarray(codes, jnp.int32), 0)
     found, table = derive.log_marginals(device, params, here, c, seen, differentiated=True)
-    sure = (here[:n, None] == jnp.arange(device.most_values)[:, None]).astype(table.dtype)
+    sure = (here[:n, None] == jnp.arange(device.most_values, dtype=jnp.int32)[:, None]).astype(table.dtype)
     free = np.asarray(c.free)
     full = sure.at[free].set(jnp.where(known[free][:, None, None], sure[free], table))
     return jnp.where(jnp.isfinite(found) & ~bad, full, jnp.nan)
@@ -421,7 +421,7 @@ def joint_marginals(
             if k < len(free) and free[k] == cell:
                 known[k][np.arange(values)[:, None] != wanted] = -np.inf
         if traced:
-            found, table = derive.log_marginals(device, params, jnp.asarray(here), c, known, differentiated=True)
+            found, table = derive.log_marginals(device, params, jnp.asarray(here, jnp.int32), c, known, differentiated=True)
             found = jnp.where(possible, found, -jnp.inf)
             break
         found, table = _laws(device, params, here, c, known)
@@ -436,7 +436,7 @@ def joint_marginals(
         _verify_digits(graph, device, params, here, c, found, held)
     weight = xp.exp(level - level.max(axis=1, keepdims=True))
     weight = weight / weight.sum(axis=1, keepdims=True)
-    law = xp.where(xp.isfinite(level)[..., None], xp.asarray(own)[: sizes[-1]].T.reshape(rows, -1, sizes[-1]), 0.0)
+    law = xp.where(xp.isfinite(level)[..., None], xp.asarray(own, derive.float_type())[: sizes[-1]].T.reshape(rows, -1, sizes[-1]), 0.0)
     return (weight[..., None] * law).reshape(*(() if given is None else given.shape), *sizes)
 
 

@@ -460,7 +460,7 @@ class JointModel(Model):
             given = given if is_traced(x) else in_row_order(self.graph, given, row_index(self.graph, x))
             lowered, rows = bound_rows(self.lowered, x, missing, given, may_be_traced=True, complete=False)
             asked, lead = (kept, self._device(lowered, counted=True), self._params(params, lowered)), rows.shape
-            counts = np.full((kept.graph.n_cells - len(rows.codes), rows.codes.shape[1]), -1)
+            counts = np.full((kept.graph.n_cells - len(rows.codes), rows.codes.shape[1]), -1, np.int32)
             if is_traced(rows.codes):
                 known = np.array([v.role == "var" or (isinstance(x, Mapping) and v.name in x) for v in self.graph.variables])
                 known = np.repeat(known, [v.size for v in self.graph.variables])
