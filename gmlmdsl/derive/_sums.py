@@ -275,7 +275,9 @@ def evidence(graph: Graph, codes: Codes, c: Contraction) -> Unary:
 def _over_levels(level: Callable[[Array, Level], tuple[Array, None]], carry: Array, stage: Stage, reverse: bool = False) -> Array:
     """Run `level` for each level in order, by one loop if there are several."""
     feeds, uses = tuple((f.slots, f.to) for f in stage.feeds), tuple(u.slots for u in stage.uses)
-    numbers, followers = jnp.arange(stage.levels, dtype=jnp.int32), tuple(f.codes for f in stage.followers)
+    # As constants of a caller's program, the codes would be compiled into many larger ones.
+    followers = tuple(jax.lax.optimization_barrier(f.codes) for f in stage.followers)
+    numbers = jnp.arange(stage.levels, dtype=jnp.int32)
     every = Level(numbers, stage.cells, stage.others, stage.sizes, feeds, uses, followers)
     if stage.levels == 1:
         return level(carry, jax.tree.map(lambda a: a[0], every))[0]
@@ -365,8 +367,6 @@ def _followed(
     """
     message = _fitted(message, (message.shape[1], *(stage.radix[a] for a in axes)))
     flat, rest = message.reshape(stage.width, -1, message.shape[-1]), math.prod(stage.radix[a] for a in axes)
-    # As constants of a caller's program, the codes would be compiled into many larger ones.
-    codes = jax.lax.optimization_barrier(codes)
     if others is not None:
         first = jnp.arange(stage.radix[0], dtype=jnp.int32)[None, :, None]
         at = {0: first} | {a + 1: others[:, a][:, None] for a in range(others.shape[1])}
