@@ -80,6 +80,7 @@ HELD: dict[str, Any] = {
     "pool": {"x": {0: 1}, "s": {2: -1}},
     "twice": {"x": {0: 1}},
 }
+HELD |= {"many, few": {"x": {1: 7}}, "few": {"x": {0: 3}}}
 
 
 @pytest.fixture
