@@ -26,7 +26,7 @@ MOST_NUMBERS = (1 << 31) - 1
 
 
 def bound_rows(
-    lowered: Lowered, x: Rows, missing: Missing | None, given: Given | None, *, may_be_traced: bool = False
+    lowered: Lowered, x: Rows, missing: Missing | None, given: Given | None, *, may_be_traced: bool = False, complete: bool = True
 ) -> tuple[Lowered, Data]:
     """Return the model with its given data, and the codes of x.
 
@@ -38,12 +38,13 @@ def bound_rows(
         missing: the value of missing cells, as in `encode`.
         given: the given data, as in `encode_given`.
         may_be_traced: whether the codes may be traced by JAX, as complete rows; see `traced_codes`.
+        complete: whether such rows have latents, as there.
 
     Raises:
         GmlmError: for data that do not fit, see `encode` and `encode_given`.
     """
     traced = may_be_traced and missing is None and is_traced(x)
-    rows = traced_codes(lowered.graph, x) if traced else encode(lowered.graph, x, missing=stated_missing(x, missing))
+    rows = traced_codes(lowered.graph, x, complete=complete) if traced else encode(lowered.graph, x, missing=stated_missing(x, missing))
     data = encode_given(lowered.graph, given, rows.index)
     if data is None:
         return lowered, rows

@@ -27,7 +27,7 @@ def verify_untraced(value: object, what: str) -> None:
     """
     if _is_traced(value):
         message = f"{what} is traced by JAX, inside `jax.jit`, `jax.grad` or `jax.vmap`, and its values are needed here"
-        help = "leave it out of the traced function's arguments; only the `params` and complete rows of losses and of log p may be traced"
+        help = "leave it out of the traced function's arguments; only `params` and rows of losses, log p and marginals may be traced"
         raise fail("E513", message, help=help)
 
 

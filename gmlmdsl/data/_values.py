@@ -150,17 +150,26 @@ def _part(v: VariableArray, value: ArrayLike, what: str, missing: MissingValue |
         raise
 
 
-def traced_codes(graph: FactorGraph, x: Rows, what: str = "x") -> Data:
+def traced_codes(graph: FactorGraph, x: Rows, what: str = "x", complete: bool = True) -> Data:
     """Return the codes of complete rows of which JAX traces some arrays, which contain numbers.
 
     The shapes are verified. Values have none yet: where a value turns out not to belong to its
     variable, the code is -1.
 
+    Args:
+        graph: the factor graph.
+        x: the rows.
+        what: the name of x in messages.
+        complete: whether x has to have all latents; the code of those that it omits is 0.
+
     Raises:
         GmlmError: E513 for a latent that x omits; E501 and E503 for data that do not fit.
     """
     given, parts, lead = _by_variable(graph, x, what, graph.observed), [], ()
+    omitted = [] if complete else [v for v in graph.latents if v.name not in given]
     for v in graph.variables:
+        if v in omitted:
+            continue
         if v.name not in given:
             message = f"{what} is traced by JAX and lacks `{v.name}`: rows that are traced are complete"
             raise fail("E513", message, help="pass its values too, or leave x out of the traced function's arguments")
@@ -178,6 +187,8 @@ def traced_codes(graph: FactorGraph, x: Rows, what: str = "x") -> Data:
         parts.append(codes.reshape(-1, v.size).T)
     if len({p.shape[1] for p in parts}) > 1:
         raise fail("E501", f"{what}: every variable needs as many rows")
+    for v in omitted:
+        parts.insert(graph.variables.index(v), np.zeros((v.size, parts[0].shape[1]), np.int32))
     row_cell = [np.zeros((1, parts[0].shape[1]), np.int32)] * (graph.row_cell is not None)
     return Data(jnp.concatenate([*(jnp.asarray(p, jnp.int32) for p in parts), *row_cell]), lead)  # pyright: ignore[reportArgumentType]
 

@@ -52,6 +52,19 @@ class Feed(eqx.Module):
     axes: tuple[int, ...] = eqx.field(static=True)
     slots: Int[Array, "levels width each"]
     to: Int[Array, "levels edges"] | None
+    follower: int | None = eqx.field(static=True, default=None)
+
+
+class Follower(eqx.Module):
+    """Partial sums that follow from the cells of a stage's tables; see `plan.Follower`.
+
+    Attributes:
+        first: the number of the first of their places, which come after those of all stages.
+    """
+
+    axes: tuple[int, ...] = eqx.field(static=True)
+    first: int = eqx.field(static=True)
+    codes: Int[Array, "levels width values"]
 
 
 class Stage(eqx.Module):
@@ -70,6 +83,7 @@ class Stage(eqx.Module):
         roots: places whose table has one cell; the sum of the table is the sum of a component.
         uses: the factor tables that are added into the tables of the stage.
         feeds: the messages that are added into the tables of the stage.
+        followers: the partial sums that follow in its places.
     """
 
     radix: tuple[int, ...] = eqx.field(static=True)
@@ -82,6 +96,7 @@ class Stage(eqx.Module):
     roots: Int[Array, " roots"]
     uses: tuple[TableUse, ...]
     feeds: tuple[Feed, ...]
+    followers: tuple[Follower, ...] = ()
 
 
 class Loop(eqx.Module):
@@ -129,7 +144,8 @@ class Contraction(eqx.Module):
     Attributes:
         n_cells: the number of cells.
         n_components: the number of components.
-        n_places: the number of places in all stages.
+        n_places: the number of places in all stages, without those of partial sums that follow.
+        n_followers: the number of places of partial sums that follow, which come after them.
         free: positions of the free cells, ascending.
         place: the place, among those of all stages, where each free cell is eliminated.
         component: the component of each free cell.
@@ -144,6 +160,7 @@ class Contraction(eqx.Module):
     n_cells: int = eqx.field(static=True)
     n_components: int = eqx.field(static=True)
     n_places: int = eqx.field(static=True)
+    n_followers: int = eqx.field(static=True)
     free: Int[Array, " free"]
     place: Int[Array, " free"]
     component: Int[Array, " free"]
@@ -183,16 +200,24 @@ def contraction(host: FactorGraph, plan: Elimination) -> Contraction:
     n_places = sum(s.size for s in plan.stages)
     roots = np.flatnonzero(plan.parents < 0)
     roots = roots[np.argsort(at[roots])]
+    firsts, n_followers = _first_places(plan, n_places)
     tables, uses = factor_tables(host, plan, factors)
     stages, loop = (), None
     if plan.is_looped:
         loop = _loop(plan, plan_loop(plan, tables, uses[0]), at)
     else:
-        stages = tuple(_stage(host, plan, k, at, n_places, uses[k]) for k in range(len(plan.stages)))
+        place = np.full(host.n_cells + 1, n_places + n_followers)
+        place[plan.cells] = at
+        for s, first in zip(plan.stages, firsts, strict=True):
+            for f, start in zip(s.followers, first, strict=True):
+                here = np.flatnonzero(f.cells.ravel() >= 0)
+                place[f.cells.ravel()[here]] = start + here
+        stages = tuple(_stage(host, plan, k, place, uses[k], firsts[k]) for k in range(len(plan.stages)))
     return Contraction(
         host.n_cells,
         plan.n_components,
         n_places,
+        n_followers,
         _ints(plan.cells[order]),
         _ints(at[order]),
         _ints(plan.components[order]),
@@ -204,7 +229,18 @@ def contraction(host: FactorGraph, plan: Elimination) -> Contraction:
     )
 
 
-def _stage(host: FactorGraph, plan: Elimination, number: int, at: np.ndarray, n_places: int, uses: tuple[PlannedUse, ...]) -> Stage:
+def _first_places(plan: Elimination, n_places: int) -> tuple[list[list[int]], int]:
+    """Return the first place of each set of partial sums of each stage, and the number of their places."""
+    firsts, at = [], n_places
+    for s in plan.stages:
+        firsts.append([at + k * s.size for k in range(len(s.followers))])
+        at += len(s.followers) * s.size
+    return firsts, at - n_places
+
+
+def _stage(
+    host: FactorGraph, plan: Elimination, number: int, place_of_cell: np.ndarray, uses: tuple[PlannedUse, ...], firsts: list[int]
+) -> Stage:
     s = plan.stages[number]
     steps, axes, shape = s.steps.ravel(), len(s.radix), (s.levels, s.width)
     here = steps >= 0
@@ -212,8 +248,6 @@ def _stage(host: FactorGraph, plan: Elimination, number: int, at: np.ndarray, n_
     scopes[here] = plan.scopes[steps[here], :axes]
     sizes = np.append(host.sizes, 1)[scopes]
     sizes[~here] = s.radix  # a place without a step: its content is not used
-    place_of_cell = np.full(host.n_cells + 1, n_places)
-    place_of_cell[plan.cells] = at
     index_of_cell = np.full(host.n_cells + 1, len(plan.cells))
     index_of_cell[np.sort(plan.cells)] = np.arange(len(plan.cells))
     return Stage(
@@ -225,7 +259,8 @@ def _stage(host: FactorGraph, plan: Elimination, number: int, at: np.ndarray, n_
         None if (sizes == s.radix).all() else _ints(sizes.reshape(*shape, axes)),
         _ints(np.flatnonzero(here & (plan.parents[np.maximum(steps, 0)] < 0))),
         tuple(TableUse(u.tables, u.axes, _ints(u.slots)) for u in uses),
-        tuple(Feed(f.source, f.axes, _ints(f.slots), None if f.to is None else _ints(f.to)) for f in s.feeds),
+        tuple(Feed(f.source, f.axes, _ints(f.slots), None if f.to is None else _ints(f.to), f.follower) for f in s.feeds),
+        tuple(Follower(f.axes, first, _ints(f.codes)) for f, first in zip(s.followers, firsts, strict=True)),
     )
 
 

@@ -11,7 +11,8 @@ Reference: Dechter 1999, "Bucket elimination"; Rabiner 1989 for chains.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from typing import NamedTuple
 
@@ -68,6 +69,7 @@ class Level(NamedTuple):
     sizes: Int[Array, "width axes"] | None
     feeds: tuple[tuple[Array, Array | None], ...]
     uses: tuple[Int[Array, " width"], ...]
+    followers: tuple[Int[Array, "width values"], ...]
 
 
 def forward(
@@ -191,7 +193,7 @@ def backward(c: Contraction, codes: Codes, found: Forward, words: Words | None =
 
 def _picked(c: Contraction, found: Forward, rows: int, words: Words | None) -> Int[Array, "places rows"]:
     """Return the values that `backward` picks in each place of the stages."""
-    picked = jnp.zeros((c.n_places + 1, rows), jnp.int32)
+    picked = jnp.zeros((c.n_places + c.n_followers + 1, rows), jnp.int32)
     inputs = found.inputs._replace(rows=rows)
     for stage in reversed(c.stages):
 
@@ -202,6 +204,11 @@ def _picked(c: Contraction, found: Forward, rows: int, words: Words | None) -> I
                 value = jnp.argmax(scores, axis=1).astype(jnp.int32)
             else:
                 value, _ = pick_value(scores, words.having(lambda w: jax.lax.dynamic_slice_in_dim(w, start, stage.width, axis=1)))
+            for f, known in zip(stage.followers, x.followers, strict=True):
+                others = picked[x.others]  # axes: width, others, rows
+                at = {0: value} | {a + 1: others[:, a] for a in range(others.shape[1])}
+                sums = jnp.take_along_axis(known, _place(stage.radix, f.axes, at), axis=1)
+                picked = jax.lax.dynamic_update_slice_in_dim(picked, sums, f.first + x.number * stage.width, axis=0)
             return jax.lax.dynamic_update_slice_in_dim(picked, value, start, axis=0), None
 
         picked = _over_levels(level, picked, stage, reverse=True)
@@ -268,7 +275,10 @@ def evidence(graph: Graph, codes: Codes, c: Contraction) -> Unary:
 def _over_levels(level: Callable[[Array, Level], tuple[Array, None]], carry: Array, stage: Stage, reverse: bool = False) -> Array:
     """Run `level` for each level in order, by one loop if there are several."""
     feeds, uses = tuple((f.slots, f.to) for f in stage.feeds), tuple(u.slots for u in stage.uses)
-    every = Level(jnp.arange(stage.levels, dtype=jnp.int32), stage.cells, stage.others, stage.sizes, feeds, uses)
+    # As constants of a caller's program, the codes would be compiled into many larger ones.
+    followers = tuple(jax.lax.optimization_barrier(f.codes) for f in stage.followers)
+    numbers = jnp.arange(stage.levels, dtype=jnp.int32)
+    every = Level(numbers, stage.cells, stage.others, stage.sizes, feeds, uses, followers)
     if stage.levels == 1:
         return level(carry, jax.tree.map(lambda a: a[0], every))[0]
     return jax.lax.scan(level, carry, every, reverse=reverse)[0]
@@ -308,10 +318,13 @@ def _evaluated(graph: Graph, params: Params, codes: Codes, t: FactorTables) -> A
     return total.reshape(total.shape[0], *t.radix, total.shape[-1])
 
 
-def _parts(stage: Stage, x: Level, inputs: Inputs, sent: tuple[Array, ...]) -> Iterator[tuple[tuple[int, ...], Array]]:
+def _parts(
+    stage: Stage, x: Level, inputs: Inputs, sent: tuple[Array, ...], others: Int[Array, "width others rows"] | None = None
+) -> Iterator[tuple[tuple[int, ...], Array]]:
     """Yield the arrays that are added into the tables of a level.
 
-    Each item is a tuple of axes and an array of shape (width, *axes, rows or 1).
+    Each item is a tuple of axes and an array of shape (width, *axes, rows or 1). A message over
+    partial sums that follow is read where all axes but the first have the codes `others`, if given.
     """
     for use, slots in zip(stage.uses, x.uses, strict=True):
         yield use.axes, inputs.tables[use.tables][slots]
@@ -321,11 +334,61 @@ def _parts(stage: Stage, x: Level, inputs: Inputs, sent: tuple[Array, ...]) -> I
         else:
             message = sent[f.source][slots]
             message = jnp.zeros((stage.width, *message.shape[1:]), message.dtype).at[to].add(message, mode="drop")
-        yield f.axes, _fitted(message, tuple(stage.radix[a] for a in f.axes))
+        if f.follower is None:
+            yield f.axes, _fitted(message, tuple(stage.radix[a] for a in f.axes))
+        else:
+            yield _followed(stage, f.axes, message, stage.followers[f.follower].axes, x.followers[f.follower], others)
     if inputs.unary is not None:
         values = inputs.unary[x.cells][:, : stage.radix[0]]
         short = stage.radix[0] - values.shape[1]
         yield (0,), jnp.pad(values, ((0, 0), (0, short), (0, 0))) if short else values
+
+
+def _followed(
+    stage: Stage,
+    axes: tuple[int, ...],
+    message: Array,
+    known: tuple[int, ...],
+    codes: Int[Array, "width values"],
+    others: Int[Array, "width others rows"] | None,
+) -> tuple[tuple[int, ...], Array]:
+    """Return a message over a partial sum and `axes` at the values of the partial sum that follow.
+
+    Args:
+        stage: the stage that takes the message.
+        axes: the axes of its tables that the message covers behind the partial sum.
+        message: shape (width, values of the partial sum, *axes, rows).
+        known: the axes from which the partial sum follows; the first axis is one of them.
+        codes: its codes at their values, -1 where there is none.
+        others: as in `_parts`.
+
+    Returns:
+        All these axes, or the first alone if `others` are given, and an array over them.
+    """
+    message = _fitted(message, (message.shape[1], *(stage.radix[a] for a in axes)))
+    flat, rest = message.reshape(stage.width, -1, message.shape[-1]), math.prod(stage.radix[a] for a in axes)
+    if others is not None:
+        first = jnp.arange(stage.radix[0], dtype=jnp.int32)[None, :, None]
+        at = {0: first} | {a + 1: others[:, a][:, None] for a in range(others.shape[1])}
+        follow = jnp.take_along_axis(codes[..., None], _place(stage.radix, known, at), axis=1)
+        found = jnp.take_along_axis(flat, jnp.maximum(follow, 0) * rest + _place(stage.radix, axes, at), axis=1)
+        return (0,), jnp.where(follow < 0, -jnp.inf, found)
+    both = tuple(sorted({*axes, *known}))
+    shape = [stage.radix[a] for a in both]
+    follow = codes.reshape(stage.width, *(n if a in known else 1 for a, n in zip(both, shape, strict=True)))
+    at = {a: jnp.arange(stage.radix[a], dtype=jnp.int32).reshape([1, *(-1 if b == a else 1 for b in both)]) for a in both}
+    start = jnp.arange(stage.width, dtype=jnp.int32).reshape(-1, *(1 for _ in both)) * flat.shape[1]
+    place = jnp.broadcast_to(start + jnp.maximum(follow, 0) * rest + _place(stage.radix, axes, at), (stage.width, *shape))
+    found = flat.reshape(-1, flat.shape[-1])[place]
+    return both, jnp.where(follow[..., None] < 0, -jnp.inf, found)
+
+
+def _place(radix: tuple[int, ...], axes: tuple[int, ...], codes: Mapping[int, Array]) -> Array:
+    """Return the place in a flat array over some axes, at the codes of the axes."""
+    index = jnp.zeros((), jnp.int32)
+    for a in axes:
+        index = index * radix[a] + codes[a]
+    return index
 
 
 def sum_of(messages: Array, slots: Int[Array, "width each"]) -> Array:
@@ -369,7 +432,7 @@ def _slice(
     values = stage.radix[0]
     others = picked[x.others]  # axes: width, others, rows
     total = jnp.zeros((stage.width, 1, 1), float_type())
-    for axes, array in _parts(stage, x, inputs, sent):
+    for axes, array in _parts(stage, x, inputs, sent, others):
         own = axes[:1] == (0,)
         array = array.reshape(stage.width, values if own else 1, -1, array.shape[-1])
         index = jnp.zeros((stage.width, inputs.rows), jnp.int32)
@@ -386,7 +449,7 @@ def _slice(
 
 
 def log_marginals(
-    graph: Graph, params: Params, codes: Codes, c: Contraction, unary: Unary | None = None
+    graph: Graph, params: Params, codes: Codes, c: Contraction, unary: Unary | None = None, differentiated: bool = False
 ) -> tuple[Float[Array, " rows"], Float[Array, "free values rows"]]:
     """Return the log sum of `log_sum`, and p(x_i = v | the rest) of every free cell.
 
@@ -399,8 +462,9 @@ def log_marginals(
         codes: codes of the fixed cells, shape (cells, rows).
         c: the contraction over the free cells.
         unary: a number to add for each value of each free cell, or None.
+        differentiated: whether the result may be differentiated; the messages of a loop may not.
     """
-    if c.loop is not None:
+    if c.loop is not None and not differentiated:
         passed = forward(graph, params, codes, c, unary)
         found = rest_sum(graph, params, codes, c) + passed.sums.sum(axis=0)
         return found, jnp.where(jnp.isfinite(found), laws(c, passed, graph.most_values), 0.0)

@@ -7,14 +7,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmError, fail, listed
-from .._types import Clamp
+from .._types import AnyArray, Clamp
 from ..data import clamped_cells
 from ..graph import FactorGraph, FactorGroup
 from ..plan import BUDGET, Budget, Elimination, plan_elimination, verify_held, with_forced
@@ -126,7 +127,7 @@ class Contractions:
         if self._tables is None or self._tables[0] != key:
             self._host_seconds += limits.ENTRY_SECONDS * self._entries
             self._tables = key, factor_tables(self.graph, {name: np.asarray(a, float) for name, a in params.items()})
-        return HostElimination(plan, self._tables[1])
+        return HostElimination(plan, self._tables[1], known & self.graph.linked)
 
     @cached_property
     def _may_be_on_host(self) -> bool:
@@ -163,7 +164,23 @@ class Contractions:
         """
         if held.any() and (c := self.affordable(what)) is not None and c.entries <= limits.CHEAP_ENTRIES:
             yield c, seen_term(self.graph, c, held[:, None], codes)
-        yield self.holding(held, what)[1], None
+        yield self.fixing(held, codes, what)
+
+    def fixing(self, held: Array, codes: AnyArray, what: str) -> tuple[derive.Contraction, Any]:
+        """Return the contraction of the cells that are not fixed, with the term of fixed ones that it sums over."""
+        c = self.holding(held, what)[1]
+        return c, self.seen(c, held, codes)
+
+    def seen(self, c: derive.Contraction, known: Array, codes: AnyArray) -> Any:
+        """Return the term of known cells that a contraction sums over nevertheless, as those of links.
+
+        Args:
+            c: the contraction of the cells that are not known.
+            known: booleans over cells.
+            codes: the values of the known cells, shape (cells, rows).
+        """
+        summed = known & self.graph.linked
+        return seen_term(self.graph, c, summed[:, None], codes) if summed.any() else None
 
     def clamped(self, clamp: Clamp | None) -> tuple[Array, Array]:
         """Return which cells are clamped, and their values.
@@ -202,14 +219,14 @@ class Contractions:
         return known.tobytes() in self._plans and self.plan(known, "").flops <= most
 
 
-def seen_term(graph: FactorGraph, c: derive.Contraction, known: Array, codes: Array) -> Array:
+def seen_term(graph: FactorGraph, c: derive.Contraction, known: Array, codes: AnyArray) -> Any:
     """Return the term added to each value of a free cell, shape (free, values, rows).
 
     It is -inf for each value of a known cell other than the known one, and 0 otherwise.
     """
-    free = np.asarray(c.free)
+    free, xp = np.asarray(c.free), jnp if is_traced(codes) else np
     other = np.arange(int(graph.sizes.max(initial=1)))[None, :, None] != codes[free][:, None]
-    return np.where(known[free][:, None] & other, -np.inf, 0.0).astype(derive.float_type())
+    return xp.where(known[free][:, None] & other, -np.inf, 0.0).astype(derive.float_type())
 
 
 def verify_possible(value: Array, held: Array) -> None:

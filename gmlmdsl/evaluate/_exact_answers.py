@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ from . import limits
 from ._contractions import Contractions, contradiction, impossible, seen_term, verify_possible
 from ._host_elimination import HostSums
 from ._magnitude import largest_factor, verified_partition
-from ._row_sizes import over_rows
+from ._row_sizes import is_traced, over_rows, placed
 
 Array = np.ndarray
 PREFIX = " with that prefix"
@@ -189,10 +190,12 @@ def marginals(kept: Contractions, device: derive.Graph, params: Params, clamp: C
     lead = () if given is None else given.shape
     engine = kept.on_host(held, params, codes.shape[1], limits.LAW_PASSES, keeps=True)
     if engine is not None:
-        sums, table = engine.laws(codes, int(graph.sizes.max(initial=1)))
+        sums, table = engine.laws(codes, graph.most_values)
         _verify_agreement(kept, device, params, held, codes, sums.values)
         _verify_sums(graph, sums, held)
         return by_variable(graph, with_known(graph, engine.free, codes, _working(table), held), lead)
+    if is_traced(params):
+        return by_variable(graph, traced_marginals(kept, device, params, held, codes), lead)
     for c, seen in kept.beside(held, codes, "a table of marginals"):
         found, table = _laws(device, params, codes, c, seen)
         if _has_digits(found):
@@ -200,6 +203,34 @@ def marginals(kept: Contractions, device: derive.Graph, params: Params, clamp: C
     _verify_agreement(kept, device, params, held, codes, found)
     _verify_digits(graph, device, params, codes, c, found, held)
     return by_variable(graph, with_known(graph, np.asarray(c.free), codes, table, held), lead)
+
+
+def traced_marginals(kept: Contractions, device: derive.Graph, params: Params, known: Array, codes: AnyArray) -> jax.Array:
+    """Return p(x_i = v | the known cells) of every cell, where JAX traces the parameters or the codes.
+
+    The result may be differentiated. It is nan in a row whose known cells are impossible together.
+
+    Args:
+        kept: the contractions of the model.
+        device: the factor graph on the device.
+        params: parameters.
+        known: booleans over cells.
+        codes: the values of the known cells, shape (cells, rows), -1 for a number that is no value.
+
+    Returns:
+        Array of shape (cells, values, rows).
+
+    Raises:
+        GmlmError: E601 with the cost.
+    """
+    _, c = kept.holding(known, "a table of marginals")
+    n, seen, bad = kept.graph.n_random, kept.seen(c, known, codes), ((codes < 0) & known[:, None]).any(axis=0)
+    here = jnp.maximum(jnp.asarray(codes, jnp.int32), 0)
+    found, table = derive.log_marginals(device, params, here, c, seen, differentiated=True)
+    sure = (here[:n, None] == jnp.arange(device.most_values, dtype=jnp.int32)[:, None]).astype(table.dtype)
+    free = np.asarray(c.free)
+    full = sure.at[free].set(jnp.where(known[free][:, None, None], sure[free], table))
+    return jnp.where(jnp.isfinite(found) & ~bad, full, jnp.nan)
 
 
 def _verify_agreement(
@@ -267,7 +298,10 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
         known[graph.row_cell] = False  # The row cell is not summed out.
     here = np.maximum(codes, 0).astype(np.int32)
     patterns = list(grouped(known.T))
-    what, full = "a table of marginals", np.zeros((graph.n_random, int(graph.sizes.max(initial=1)), codes.shape[1]), derive.float_type())
+    if is_traced(params):
+        parts = [(rows, traced_marginals(kept, device, params, pattern, here[:, rows])) for pattern, rows in patterns]
+        return by_variable(graph, placed(codes.shape[1], parts, (graph.n_random, device.most_values)), lead)
+    what, full = "a table of marginals", np.zeros((graph.n_random, graph.most_values, codes.shape[1]), derive.float_type())
     if _rows_on_host(kept, device, params, here, patterns, full):
         return by_variable(graph, full, lead)
     if len(patterns) > 1 and (c := kept.affordable(what)) is not None:
@@ -278,7 +312,7 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
             return by_variable(graph, with_known(graph, np.asarray(c.free), here, table, known), lead)
     for pattern, rows in patterns:
         _, c = kept.holding(pattern, what)
-        found, table = _laws(device, params, here[:, rows], c)
+        found, table = _laws(device, params, here[:, rows], c, kept.seen(c, pattern, here[:, rows]))
         _verify_agreement(kept, device, params, pattern, here[:, rows], found, rows)
         _verify_digits(graph, device, params, here[:, rows], c, found, pattern)
         full[..., rows] = with_known(graph, np.asarray(c.free), here[:, rows], table, pattern)
@@ -313,7 +347,7 @@ def with_known(graph: FactorGraph, free: Array, codes: Array, table: Array, know
     """Return the distributions of all cells, shape (cells, values, rows).
 
     The free cells have the distributions in `table`. Every other cell, and every known one, has
-    probability 1 of its value in `codes`.
+    probability 1 of its value in `codes`. Of long partial sums the first values are kept.
 
     Args:
         graph: the factor graph.
@@ -323,16 +357,19 @@ def with_known(graph: FactorGraph, free: Array, codes: Array, table: Array, know
         known: booleans of known cells, shape (cells,) or (cells, rows).
     """
     n = graph.n_random  # the row cell is not part of the answer
-    full = np.zeros((n, int(graph.sizes.max(initial=1)), codes.shape[1]), table.dtype)
+    full, table = np.zeros((n, graph.most_values, codes.shape[1]), table.dtype), table[:, : graph.most_values]
     np.put_along_axis(full, codes[:n, None], 1.0, axis=1)
     full[free] = np.where(known.reshape(len(known), 1, -1)[free], full[free], table)
     return full
 
 
-def by_variable(graph: FactorGraph, full: Array, lead: tuple[int, ...]) -> dict[str, Array]:
-    out = {}
+def by_variable(graph: FactorGraph, full: AnyArray, lead: tuple[int, ...]) -> dict[str, Any]:
+    """Return the distributions of all cells, (cells, values, rows), by variable; long partial sums are left out."""
+    out, xp = {}, jnp if is_traced(full) else np
     for v in graph.variables:
-        part = np.moveaxis(full[v.offset : v.offset + v.size, : len(v.labels)], 2, 0)
+        if len(v.labels) > full.shape[1]:
+            continue
+        part = xp.moveaxis(full[v.offset : v.offset + v.size, : len(v.labels)], 2, 0)
         out[v.name] = part.reshape(*lead, *v.shape, len(v.labels))
     return out
 
@@ -373,7 +410,9 @@ def joint_marginals(
     here = np.repeat(codes, first.shape[1], axis=1)  # rows are the outer axis
     at = np.tile(first, rows)
     possible = np.all(~held[cells[:-1], None] | (here[cells[:-1]] == at), axis=0)
-    for c, seen in kept.beside(held, codes, "a table of marginals"):
+    traced = is_traced(params)
+    what = "a table of marginals"
+    for c, seen in [kept.fixing(held, codes, what)] if traced else kept.beside(held, codes, what):
         free, values = np.asarray(c.free), device.most_values
         known = np.zeros((len(free), values, 1)) if seen is None else np.repeat(seen, first.shape[1], axis=2)
         known = np.broadcast_to(known, (len(free), values, here.shape[1])).astype(derive.float_type())
@@ -381,18 +420,23 @@ def joint_marginals(
             k = np.searchsorted(free, cell)
             if k < len(free) and free[k] == cell:
                 known[k][np.arange(values)[:, None] != wanted] = -np.inf
+        if traced:
+            found, table = derive.log_marginals(device, params, jnp.asarray(here, jnp.int32), c, known, differentiated=True)
+            found = jnp.where(possible, found, -jnp.inf)
+            break
         found, table = _laws(device, params, here, c, known)
         found = np.where(possible, found, -np.inf)
         if _has_digits(found):
             break
-    last = np.searchsorted(free, cells[-1])
+    last, xp = np.searchsorted(free, cells[-1]), jnp if traced else np
     own = table[last] if last < len(free) and free[last] == cells[-1] else (np.arange(values)[:, None] == here[cells[-1]])
     level = found.reshape(rows, -1)
-    _verify_agreement(kept, device, params, held, codes, level.max(axis=1))
-    _verify_digits(graph, device, params, here, c, found, held)
-    weight = np.exp(level - level.max(axis=1, keepdims=True))
-    weight /= weight.sum(axis=1, keepdims=True)
-    law = np.where(np.isfinite(level)[..., None], np.asarray(own)[: sizes[-1]].T.reshape(rows, -1, sizes[-1]), 0.0)
+    if not traced:
+        _verify_agreement(kept, device, params, held, codes, level.max(axis=1))
+        _verify_digits(graph, device, params, here, c, found, held)
+    weight = xp.exp(level - level.max(axis=1, keepdims=True))
+    weight = weight / weight.sum(axis=1, keepdims=True)
+    law = xp.where(xp.isfinite(level)[..., None], xp.asarray(own, derive.float_type())[: sizes[-1]].T.reshape(rows, -1, sizes[-1]), 0.0)
     return (weight[..., None] * law).reshape(*(() if given is None else given.shape), *sizes)
 
 
@@ -512,8 +556,9 @@ def independent_kernel(
         if graph.is_normalised and not held[0].any():
             return derive.ancestral_kernel(graph), "`exact`: every cell given its parents"
         raise
-    codes = derive.on_device(held[1].reshape(graph.n_cells, -1), np.int32)
-    found, value = _passed(device, params, codes, c, _nothing(device, c))
+    known = held[1].reshape(graph.n_cells, -1).astype(np.int32)
+    codes, seen = derive.on_device(known), kept.seen(c, held[0], known)
+    found, value = _passed(device, params, codes, c, _nothing(device, c) if seen is None else derive.on_device(seen))
     _verify_agreement(kept, device, params, held[0], np.asarray(codes), np.asarray(value))
     _verify_digits(graph, device, params, codes, c, value, held[0])
     return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
@@ -540,7 +585,7 @@ def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes:
     # All prefixes have one length.
     engine = kept.on_host(codes[:, 0] >= 0, params, codes.shape[1], limits.LAW_PASSES, keeps=True)
     if engine is not None:
-        sums, table = engine.laws(np.maximum(codes, 0), int(graph.sizes.max()))
+        sums, table = engine.laws(np.maximum(codes, 0), graph.most_values)
         found = verified_partition(graph, _working(sums.values), PREFIX)
         own = table[np.searchsorted(engine.free, cell), : graph.sizes[cell]]
         return _working(np.where(np.isfinite(found), own, np.nan).T)

@@ -11,13 +11,13 @@ Reference: Dechter 1999, "Bucket elimination"; Shafer and Shenoy 1990 for the ma
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from ..graph import FactorGraph, FactorGroup, JointValues, alike, grouped, tables_over
+from ..graph import FactorGraph, FactorGroup, JointValues, SumLink, alike, grouped, tables_over
 from ..plan import Elimination
 from . import limits
 
@@ -112,10 +112,12 @@ class HostElimination:
     Attributes:
         plan: the order of the free cells.
         tables: the tables of all factors; see `factor_tables`.
+        seen: booleans over cells, True for cells of the plan that have their value in `codes`.
     """
 
     plan: Elimination
     tables: Sequence[FactorTable]
+    seen: Array = field(default_factory=lambda: np.zeros(0, bool))
 
     @cached_property
     def scopes(self) -> list[list[int]]:
@@ -129,8 +131,9 @@ class HostElimination:
 
     @cached_property
     def place(self) -> dict[int, int]:
-        """The step that eliminates each free cell."""
-        return {scope[0]: k for k, scope in enumerate(self.scopes)}
+        """Twice the step that eliminates each free cell; one less for a partial sum that follows in its table."""
+        found = {scope[0]: 2 * k for k, scope in enumerate(self.scopes)}
+        return found | {link.cell: 2 * k - 1 for k, link in enumerate(self.plan.links) if link is not None}
 
     @cached_property
     def free(self) -> Array:
@@ -154,14 +157,15 @@ class HostElimination:
 
         Returns:
             The log sums, and an array of shape (free cells, values, rows) in the order of `free`.
-            It is 0 beyond the values of a cell, and in a row without a possible value.
+            It is 0 beyond the values of a cell, and in a row without a possible value. Of a cell
+            with more values the first ones are kept.
         """
         done = [_Pass(self, row, _log_sum) for row in codes.T]
         found = np.zeros((len(self.scopes), values, len(done)))
         place = np.searchsorted(self.free, self.plan.cells)
         for r, one in enumerate(done):
             for step, law in one.laws():
-                found[place[step], : len(law), r] = law
+                found[place[step], : len(law), r] = law[:values]
         return _sums(done), found
 
     def modes(self, codes: Array) -> tuple[HostSums, Array]:
@@ -213,10 +217,14 @@ class _Pass:
         for cells, values in of.tables:
             order, table = self._restricted(cells, values)
             if order:
-                self._waiting.setdefault(of.place[order[0]], []).append((order, table))
+                self._waiting.setdefault(_step(of.place[order[0]]), []).append((order, table))
             else:
                 self.value += float(table)
         self.rest = self.value
+        for cell in np.flatnonzero(of.seen).tolist():
+            values = np.full(of.shapes[_step(of.place[cell])][0], -np.inf)
+            values[codes[cell]] = 0.0
+            self._add([cell], values)
         for step, scope in enumerate(of.scopes):
             table = self._table(step)
             message = combine(table) if keep else _consumed(table)
@@ -247,10 +255,36 @@ class _Pass:
         if not cells:
             self.value += float(values)
             return
-        step = self.of.place[cells[0]]
+        step = _step(self.of.place[cells[0]])
+        link = self._link(step, cells[0])
+        if link is not None:
+            cells, values = self._followed(step, link, cells[1:], values)
         inside = iter(values.shape)
         table = self._table(step)
         table += values.reshape([next(inside) if c in cells else 1 for c in self.of.scopes[step]])
+
+    def _link(self, step: int, cell: int) -> SumLink | None:
+        """Return the link by which a cell follows in the table of a step, if it does."""
+        link = self.of.plan.links[step] if self.of.plan.links else None
+        return None if link is None or link.cell != cell else link
+
+    def _codes(self, step: int, link: SumLink) -> Array:
+        """Return the codes that follow, with an axis for each cell of the table of a step."""
+        scope = self.of.scopes[step]
+        order = sorted(range(len(link.cells)), key=lambda k: scope.index(link.cells[k]))
+        inside = iter(link.codes.transpose(order).shape)
+        return link.codes.transpose(order).reshape([next(inside) if c in link.cells else 1 for c in scope])
+
+    def _followed(self, step: int, link: SumLink, rest: list[int], values: Array) -> tuple[list[int], Array]:
+        """Return a table over a partial sum and other cells where the partial sum follows.
+
+        The result has the cells of the link and the others, in the order of the step's table.
+        """
+        scope, codes = self.of.scopes[step], self._codes(step, link)
+        cells = [c for c in scope if c in link.cells or c in rest]
+        codes = codes.reshape([n for c, n in zip(scope, codes.shape, strict=True) if c in cells])
+        places = [np.arange(n).reshape([-1 if c == cell else 1 for c in cells]) for cell, n in zip(rest, values.shape[1:], strict=True)]
+        return cells, np.where(codes < 0, -np.inf, values[(np.maximum(codes, 0), *places)])
 
     def laws(self) -> Iterator[tuple[int, Array]]:
         """Yield each step with the distribution of the cell that it eliminates, last steps first.
@@ -266,9 +300,21 @@ class _Pass:
             parent = self.parents[step]
             if parent >= 0:
                 own, theirs = self.of.scopes[step], self.of.scopes[parent]
-                law *= laws[parent].sum(axis=tuple(k for k, c in enumerate(theirs) if c not in own))
+                link = self._link(parent, own[1])
+                if link is None:
+                    law *= laws[parent].sum(axis=tuple(k for k, c in enumerate(theirs) if c not in own))
+                else:
+                    law *= self._law_of_sums(parent, link, own[2:], laws[parent], law.shape[1:])
             laws[step] = law
             yield step, law.sum(axis=tuple(range(1, law.ndim)))
+
+    def _law_of_sums(self, step: int, link: SumLink, rest: list[int], law: Array, shape: tuple[int, ...]) -> Array:
+        """Return the distribution of a partial sum and of other cells of the table in which it follows."""
+        scope, place = self.of.scopes[step], np.maximum(self._codes(step, link), 0)
+        for cell, n in zip(rest, shape[1:], strict=True):
+            place = place * n + np.arange(n).reshape([-1 if c == cell else 1 for c in scope])
+        weights = law.sum(axis=tuple(k for k, n in enumerate(place.shape) if n == 1), keepdims=True)
+        return np.bincount(place.ravel(), weights.ravel(), minlength=int(np.prod(shape))).reshape(shape)
 
     def mode(self) -> Array:
         """Return the codes of all cells, with the free ones at the values of the maximum."""
@@ -277,7 +323,15 @@ class _Pass:
             for step in reversed(range(len(self.parents))):
                 cell, *others = self.of.scopes[step]
                 codes[cell] = np.argmax(self.joint[step][(slice(None), *(codes[c] for c in others))])
+                link = self.of.plan.links[step] if self.of.plan.links else None
+                if link is not None:
+                    codes[link.cell] = link.codes[tuple(codes[c] for c in link.cells)]
         return codes
+
+
+def _step(place: int) -> int:
+    """Return the step of a place, see `HostElimination.place`."""
+    return (place + 1) // 2
 
 
 def _log_sum(table: Array) -> Array:

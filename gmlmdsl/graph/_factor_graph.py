@@ -92,6 +92,23 @@ class Hyperprior:
     span: Span = field(compare=False, repr=False)
 
 
+@dataclass(frozen=True)
+class SumLink:
+    """A requirement by which a partial sum follows from a term and from the sum that holds both.
+
+    A table of all these cells would be empty but for one entry for each value of the others.
+
+    Attributes:
+        cell: the position of the partial sum that follows.
+        cells: the positions of the others: first the cells of the term, then the sum of both.
+        codes: the code of `cell` at the values of `cells`, -1 where there is none.
+    """
+
+    cell: int
+    cells: tuple[int, ...]
+    codes: Array
+
+
 @dataclass(frozen=True, eq=False)
 class FactorGraph:
     """A lowered model.
@@ -111,6 +128,8 @@ class FactorGraph:
             bound.
         method: how large blocks are summed if the user chooses: enumeration or elimination.
         hyperpriors: the priors of entries whose arguments are parameters.
+        links: the requirements of partial sums that need no table. A partial sum follows by one
+            link at most, and the first cell of a link is the first of no other.
         network: the network of a conditional model, else None. A conditional model has no factors,
             no joint distribution, and no parameters except those of the network.
     """
@@ -124,6 +143,7 @@ class FactorGraph:
     method: str | None = None
     network: NetworkForm | None = None
     hyperpriors: tuple[Hyperprior, ...] = ()
+    links: tuple[SumLink, ...] = ()
 
     @cached_property
     def digest(self) -> bytes:
@@ -227,7 +247,29 @@ class FactorGraph:
 
         The neighbours of a cell are ascending and distinct, and do not include the cell.
         """
-        return neighbours((g.scope for g in self.groups), self.n_cells)
+        widths = sorted({len(k.cells) for k in self.links})
+        links = (np.array([(k.cell, *k.cells) for k in self.links if len(k.cells) == width]) for width in widths)
+        return neighbours((*(g.scope for g in self.groups), *links), self.n_cells)
+
+    @cached_property
+    def most_values(self) -> int:
+        """The largest number of values of a cell that is no partial sum of a link, or 1."""
+        sums = [c for link in self.links for c in (link.cell, link.cells[-1])]
+        return int(np.delete(self.sizes, sums).max(initial=1))
+
+    @cached_property
+    def linked(self) -> Array:
+        """A mask of the cells that are summed out even where they are known, shape (n_cells,).
+
+        They are the cells of links, and those that share a factor with a cell that follows.
+        """
+        found, follows = np.zeros(self.n_cells + 1, bool), np.zeros(self.n_cells + 1, bool)
+        for link in self.links:
+            found[[link.cell, *link.cells]] = follows[link.cell] = True
+        if self.links:
+            for group in self.groups:
+                found[group.cells[follows[group.cells].any(axis=1)]] = True
+        return found[:-1] & (self.sizes > 1)
 
     @cached_property
     def interacting_pairs(self) -> Array:

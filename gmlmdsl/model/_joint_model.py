@@ -71,7 +71,7 @@ from ..fit import (
     method_of,
     whole_mask,
 )
-from ..graph import GivenRows, Lowered, with_given
+from ..graph import FactorGraph, GivenRows, Lowered, with_given
 from ..guided import GuidedOptions, refuse_guided
 from ..masks import AbstractMask
 from ..program import allowed, ir, is_decoder
@@ -330,7 +330,6 @@ class JointModel(Model):
             self._warn_plain(K)
         return answer(table, (*rows.shape, *table.shape[1:]))
 
-    @at_once
     def marginals(
         self,
         params: Params,
@@ -348,7 +347,9 @@ class JointModel(Model):
         The answer is exact unless a `method` is named.
 
         Args:
-            params: the parameters.
+            params: the parameters. JAX may trace them, unless a `method` is named: the answer can
+                then be differentiated, and it is nan where no configuration agrees with the known
+                cells.
             clamp: cells or whole variables held at values, as in `sample`. A clamped cell has
                 probability 1 at its value.
             given: the data of given variables, as in `fit`.
@@ -356,7 +357,8 @@ class JointModel(Model):
                 (("x", 0), ("x", 3))]`. A cell is the name of a variable of one cell, or a pair of a
                 name and a place.
             x: rows of data, as in `fit`, in place of `clamp`. The known cells of each row are held,
-                and the marginals of latents and missing cells are computed.
+                and the marginals of latents and missing cells are computed. JAX may trace rows that
+                lack latents only, as numbers.
             missing: the value that marks a missing cell of x, as in `fit`.
             method: None for the exact answer; "belief-propagation" or "mean-field" for approximate
                 ones of single cells given one set of known cells, at the cost of a few hundred
@@ -387,8 +389,25 @@ class JointModel(Model):
 
         Reference: Pearl 1988; Yedidia, Freeman and Weiss 2005; Wainwright and Jordan 2008.
         """
+        if method is None and is_traced([params, x]):
+            told = self if likelihood is None else self._given_evidence(likelihood)
+            return told._traced_marginals(params, clamp, given, over, x, missing)
+        with evaluated():
+            return self._marginals(params, clamp, given, over, x, missing, method, likelihood)
+
+    def _marginals(
+        self,
+        params: Params,
+        clamp: Clamp | None,
+        given: Given | None,
+        over: Sequence[Sequence[Place]] | None,
+        x: Rows | None,
+        missing: Missing | None,
+        method: BeliefPropagation | MeanField | Chains | str | None,
+        likelihood: Likelihood | None,
+    ) -> dict[Any, np.ndarray]:
         if likelihood is not None:
-            return self._given_evidence(likelihood).marginals(params, clamp, given, over, x=x, missing=missing, method=method)
+            return self._given_evidence(likelihood)._marginals(params, clamp, given, over, x, missing, method, None)
         if method is not None:
             chosen = marginal_method(method)
             if x is not None or over is not None:
@@ -400,13 +419,12 @@ class JointModel(Model):
                 if sampler is not None and sampler.call is not None:
                     raise derive.no_chain(sampler.call)
                 return sampled_marginals(lowered, sampler, self._known(params, lowered), clamp, chosen)
-            graph = lowered.graph if isinstance(chosen, MeanField) or lowered is not self.lowered else self._counted.graph
+            graph = lowered.graph if isinstance(chosen, MeanField) or lowered is not self.lowered else self._tabled(self._counted)
             asked = graph, self._known(params, lowered), clamp, lowered.data, chosen, self.graph.n_cells
             found = approximate.approximate_marginals(*asked)
             return found.only(v.name for v in self.graph.variables)
         if x is not None:
-            if clamp is not None or over is not None:
-                raise fail("E507", "marginals: `x` holds what each row knows; `clamp` and `over` stand without it", help="pass one of them")
+            _verify_alone(clamp, over)
             lowered, rows = bound_rows(self.lowered, x, missing, in_row_order(self.graph, given, row_index(self.graph, x)))
             # The partial sums are the last cells.
             counts = np.full((self._counted.graph.n_cells - len(rows.codes), rows.codes.shape[1]), -1)
@@ -417,6 +435,40 @@ class JointModel(Model):
         if over is not None:
             return {group: exact.joint_marginals(*asked, cells) for group, cells in cell_groups(self.graph, over).items()}
         tables = exact.marginals(*asked)
+        return {v.name: tables[v.name] for v in self.graph.variables}
+
+    def _traced_marginals(
+        self,
+        params: Params,
+        clamp: Clamp | None,
+        given: Given | None,
+        over: Sequence[Sequence[Place]] | None,
+        x: Rows | None,
+        missing: Missing | None,
+    ) -> dict[Any, Any]:
+        """Return exact marginals where JAX traces the parameters or the rows."""
+        kept, lead = self._counted, ()
+        if x is None:
+            found = encode_given(self.graph, given)
+            lowered = self._bound(found)
+            asked = kept, self._device(lowered, counted=True), self._params(params, lowered), clamp, found
+            if over is not None:
+                return {group: exact.joint_marginals(*asked, cells) for group, cells in cell_groups(self.graph, over).items()}
+            tables = exact.marginals(*asked)
+        else:
+            _verify_alone(clamp, over)
+            given = given if is_traced(x) else in_row_order(self.graph, given, row_index(self.graph, x))
+            lowered, rows = bound_rows(self.lowered, x, missing, given, may_be_traced=True, complete=False)
+            asked, lead = (kept, self._device(lowered, counted=True), self._params(params, lowered)), rows.shape
+            counts = np.full((kept.graph.n_cells - len(rows.codes), rows.codes.shape[1]), -1, np.int32)
+            if is_traced(rows.codes):
+                known = np.array([v.role == "var" or (isinstance(x, Mapping) and v.name in x) for v in self.graph.variables])
+                known = np.repeat(known, [v.size for v in self.graph.variables])
+                known = np.append(known, np.zeros(kept.graph.n_cells - len(known), bool))
+                codes = jnp.concatenate([rows.codes, counts])
+                tables = exact.by_variable(kept.graph, exact.traced_marginals(*asked, known, codes), lead)
+            else:
+                tables = exact.marginals_of_rows(*asked, np.concatenate([rows.codes, counts]), lead)
         return {v.name: tables[v.name] for v in self.graph.variables}
 
     @at_once
@@ -479,7 +531,7 @@ class JointModel(Model):
         """Return the codes (cells, 1), the unnormalised log p, the kind, and whether it is proven."""
         lowered = bound_once(self.lowered, given, "a search")
         summed = isinstance(method, MaxProduct) and lowered is self.lowered
-        graph, n = self._maximised.graph if summed else lowered.graph, self.graph.n_cells
+        graph, n = self._tabled(self._maximised) if summed else lowered.graph, self.graph.n_cells
         return approximate.approximate_mode(graph, self._known(params, lowered), clamp, lowered.data, method, seed, n)
 
     def _best(self, params: Params, clamp: Clamp | None, given: Given | None) -> tuple[np.ndarray, np.ndarray]:
@@ -1431,6 +1483,10 @@ class JointModel(Model):
         device = self._device(lowered, counted=True) if kept is self._counted else derive.graph_arrays(kept.graph)
         return kept, device, self._known(params, lowered)
 
+    def _tabled(self, kept: exact.Contractions) -> FactorGraph:
+        """Return the graph of `_counted` or `_maximised` with tables in the place of links, for messages."""
+        return plan.with_partial_sums(self.graph, kept is not self._counted, linked=False) if kept.graph.links else kept.graph
+
     @cached_property
     def _maximised(self) -> exact.Contractions:
         """The contractions with partial sums as cells that keep maxima too."""
@@ -1485,3 +1541,9 @@ class JointModel(Model):
 
     def _bound(self, found: GivenRows | None) -> Lowered:
         return self.lowered if found is None else with_given(self.lowered, found)
+
+
+def _verify_alone(clamp: Clamp | None, over: Sequence[Sequence[Place]] | None) -> None:
+    """Raise E507 for what stands without rows of x."""
+    if clamp is not None or over is not None:
+        raise fail("E507", "marginals: `x` holds what each row knows; `clamp` and `over` stand without it", help="pass one of them")

@@ -17,7 +17,8 @@ from functools import cached_property
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
-from ..graph import FactorGraph
+from ..graph import FactorGraph, SumLink
+from ..graph import neighbours as neighbours_of
 from ._stages import Stage, in_turn, plan_stages
 from .limits import (
     BUDGET,
@@ -61,7 +62,10 @@ class Elimination:
             of free cells joined by factors.
         radix: the number of values of each cell of `scopes`, 1 for padding.
         may_loop: whether one loop may serve all steps. It may not if cells differ so much in size
-            that its tables would be mostly padding.
+            that its tables would be mostly padding, or if there are links.
+        links: for each step, the link by which a partial sum follows from the cells of its table,
+            or None; empty if there is no link. That partial sum has no step and no axis: a message
+            over it is read at the values that follow.
     """
 
     n_cells: int
@@ -71,6 +75,7 @@ class Elimination:
     components: Array
     radix: Array
     may_loop: bool = True
+    links: tuple[SumLink | None, ...] = ()
 
     @property
     def cells(self) -> Array:
@@ -86,6 +91,16 @@ class Elimination:
     def arity(self) -> Array:
         """The number of cells of each table."""
         return (self.scopes < self.n_cells).sum(axis=1)
+
+    @cached_property
+    def step_of(self) -> Array:
+        """The step of each cell, or of the table that a partial sum follows in; the number of steps for others."""
+        found = np.full(self.n_cells + 1, len(self.parents))
+        found[self.cells] = np.arange(len(self.parents))
+        for step, link in enumerate(self.links):
+            if link is not None:
+                found[link.cell] = step
+        return found
 
     @cached_property
     def entries(self) -> Array:
@@ -131,7 +146,7 @@ class Elimination:
 
     @cached_property
     def _stages(self) -> tuple[Stage, ...]:
-        return plan_stages(self.scopes, self.radix, self.parents, self.levels, self.n_cells)
+        return plan_stages(self.scopes, self.radix, self.parents, self.levels, self.n_cells, self.links)
 
     @property
     def words(self) -> str:
@@ -154,7 +169,8 @@ def plan_elimination(
 
     Args:
         graph: the factor graph.
-        free: the cells to eliminate; the others are known. None means all cells.
+        free: the cells to eliminate; the others are known. None means all cells. Cells that are
+            `linked` are eliminated even if they are known.
         what: how an error message calls the quantity.
         budget: the limits.
         help: the suggested fix of an error.
@@ -163,6 +179,7 @@ def plan_elimination(
         GmlmError: E601 with the cost of the first table that does not fit.
     """
     free = np.arange(graph.n_cells) if free is None else np.unique(np.asarray(free, np.int64))
+    free = np.union1d(free, np.flatnonzero(graph.linked)) if graph.links else free
     free = free[graph.sizes[free] > 1]  # A cell with one value is known.
     _verify_scopes(graph, free, what, budget, help)
     found: list[_Search] = []
@@ -186,7 +203,7 @@ def plan_elimination(
     shallow = found and found[0].flops <= WORTH_FEWER_LEVELS * found[-1].flops
     greedy = found[0 if shallow else -1] if found else None
     dear = None if found else faults[-1]
-    if core <= MOST_CORE and (greedy is None or greedy.flops > DEAR_OPERATIONS):
+    if core <= MOST_CORE and not graph.links and (greedy is None or greedy.flops > DEAR_OPERATIONS):
         tried(lambda s: s.eliminate_listed(s.banded()))
         if core <= MOST_COMPARED_CELLS and int((np.diff(graph.neighbours[0]) ** 2).sum()) <= MOST_FILLED:
             tried(lambda s: s.eliminate_least_filled())
@@ -208,6 +225,36 @@ class _Search:
         self.done = [False] * len(free)
         self.level = [0] * len(free)
         self.flops, self.largest = 0.0, 0.0
+        local = np.full(graph.n_cells, -1, np.int64)
+        local[free] = np.arange(len(free))
+        self.links = {int(local[k.cells[0]]): k for k in graph.links}  # by the cell whose step uses the link
+        self.sums = {cell: int(local[k.cell]) for cell, k in self.links.items()}
+        self.follows = {sum_: cell for cell, sum_ in self.sums.items()}
+        self.open = [0] * len(free)  # the number of links of each cell that no step has used yet
+        for k in graph.links:
+            for cell in (k.cell, *k.cells):
+                self.open[local[cell]] += 1
+        joined = neighbours_of((g.scope for g in graph.groups), graph.n_cells) if graph.links else (np.zeros(0, np.int64), self.near)
+        # the cells that share a factor with a partial sum that follows
+        self.before = {c: local[joined[1][slice(*joined[0][[free[c], free[c] + 1]])]].tolist() for c in self.follows}
+
+    def follower(self, cell: int) -> int | None:
+        """Return the partial sum that follows in the step of a cell, if its link is still to be used."""
+        return self.sums.get(cell) if self.open[cell] else None
+
+    def is_ready(self, cell: int) -> bool:
+        """Return whether a cell may be eliminated next.
+
+        The cells of a link wait until the link is used. It is used by the step of its first cell,
+        after all other links of this cell and of the partial sum that follows. No factor of that
+        partial sum may be left.
+        """
+        if not self.open[cell]:
+            return True
+        sum_ = self.follower(cell)
+        if sum_ is None or self.open[cell] > 1 or self.open[sum_] > 1:
+            return False
+        return all(c < 0 or self.done[c] for c in self.before[sum_])
 
     def add(self, cell: int, others: tuple[int, ...], entries: float) -> None:
         """Append one step, and raise E601 if it is too costly."""
@@ -254,18 +301,28 @@ class _Search:
         weight = {c: logs[c] + sum(logs[o] for o in near[c]) for c in left}
 
         def key(cell: int) -> tuple[int, int]:
-            return round(weight[cell], -3), self.level[cell] * shallow
+            sum_ = self.follower(cell)
+            size = weight[cell] if sum_ is None else logs[cell] + sum(logs[o] for o in (near[cell] | near[sum_]) - {cell, sum_})
+            return round(size, -3), self.level[cell] * shallow
 
-        heap = [(*key(c), c) for c in left]
+        heap = [(*key(c), c) for c in left if self.is_ready(c)]
         heapq.heapify(heap)
         while heap:
             *found, cell = heapq.heappop(heap)
             if self.done[cell] or tuple(found) != key(cell):
                 continue
+            sum_ = self.follower(cell)
+            if sum_ is not None:
+                self.level[cell] = max(self.level[cell], self.level[sum_])
             for other, joined in self._eliminate(cell, near).items():
                 self.level[other] = max(self.level[other], self.level[cell] + 1)
-                weight[other] += sum(logs[o] for o in joined) - logs[cell]
-                heapq.heappush(heap, (*key(other), other))
+                if sum_ is None:
+                    weight[other] += sum(logs[o] for o in joined) - logs[cell]
+                else:
+                    weight[other] = logs[other] + sum(logs[o] for o in near[other])
+                for waiting in (other, self.follows.get(other, other)):
+                    if not self.done[waiting] and self.is_ready(waiting):
+                        heapq.heappush(heap, (*key(waiting), waiting))
 
     def _remaining(self) -> dict[int, set[int]]:
         """Return the remaining neighbours of the remaining cells."""
@@ -274,13 +331,18 @@ class _Search:
 
     def _eliminate(self, cell: int, near: dict[int, set[int]]) -> dict[int, set[int]]:
         """Eliminate a cell, join its neighbours, and return the new neighbours of each."""
-        around = near.pop(cell)
+        around, sum_ = near.pop(cell), self.follower(cell)
+        if sum_ is not None:
+            around = (around | near.pop(sum_)) - {cell, sum_}
+            self.done[sum_] = True
+            for used in np.searchsorted(self.free, (self.links[cell].cell, *self.links[cell].cells)).tolist():
+                self.open[used] -= 1
         logs = math.log(self.sizes[cell]) + sum(math.log(self.sizes[o]) for o in around)
         self.add(cell, tuple(around), math.exp(min(logs, 700.0)))
         joined = {other: around - near[other] - {other} for other in around}
         for other, new in joined.items():
             near[other] |= new
-            near[other].remove(cell)
+            near[other] -= {cell, -1 if sum_ is None else sum_}
         return joined
 
     def eliminate_listed(self, order: Array) -> None:
@@ -321,18 +383,22 @@ class _Search:
 
     def result(self) -> Elimination:
         """Return the order as arrays, with steps sorted by level."""
+        assert all(self.done)
         n, width = len(self.order), max((len(o) + 1 for o in self.others), default=1)
-        # `place` is the place of each free cell in the order; the padding comes after all of them.
-        place = np.full(n + 1, n)
-        place[self.order] = np.arange(n)
+        # `place` is twice the place of each free cell in the order, and one less for a partial sum
+        # that follows in its table; the padding comes after all of them.
+        place = np.full(len(self.free) + 1, 2 * n)
+        place[self.order] = 2 * np.arange(n)
+        for sum_, cell in self.follows.items():
+            place[sum_] = place[cell] - 1
         lengths = np.array([len(o) for o in self.others], np.int64)
         row = np.repeat(np.arange(n), lengths)
         column = 1 + np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        scopes = np.full((n, width), n)
+        scopes = np.full((n, width), len(self.free))
         scopes[:, 0] = self.order
         scopes[row, column] = np.fromiter((c for o in self.others for c in o), np.int64, len(row))
         scopes = np.take_along_axis(scopes, np.argsort(place[scopes], axis=1, kind="stable"), axis=1)
-        parents = np.where(lengths > 0, place[scopes[:, min(1, width - 1)]], -1) if width > 1 else np.full(n, -1)
+        parents = np.where(lengths > 0, (place[scopes[:, min(1, width - 1)]] + 1) // 2, -1) if width > 1 else np.full(n, -1)
         levels = _levels(parents)
         components = _components(parents, scopes[:, 0])
         order = np.argsort(levels, kind="stable")
@@ -347,7 +413,8 @@ class _Search:
             levels[order],
             components[order],
             radix,
-            _pads_little(self.graph, self.free, radix),
+            not self.links and _pads_little(self.graph, self.free, radix),
+            tuple(self.links.get(self.order[k]) for k in order.tolist()) if self.links else (),
         )
 
 
@@ -416,7 +483,7 @@ def _components(parents: Array, cells: Array) -> Array:
     for step in range(len(parents) - 1, -1, -1):
         if parents[step] >= 0:
             root[step] = root[int(parents[step])]
-    least = np.full(len(parents), len(parents))
+    least = np.full(len(parents), int(cells.max(initial=0)))
     np.minimum.at(least, root, cells)
     return np.unique(least[root], return_inverse=True)[1].reshape(-1) if len(parents) else np.zeros(0, np.int64)
 

@@ -48,7 +48,7 @@ def _held(stages: Sequence[Stage], last: Sequence[int], k: int) -> float:
     """Return the number of floats that are held while a stage runs, for one row."""
     stage = stages[k]
     messages = sum(_messages(stages[j]) for j in range(k) if last[j] >= k) + _messages(stage)
-    gathered = sum(stage.width * math.prod(stage.radix[a] for a in f.axes) for f in stage.feeds if f.to is not None or f.slots.size)
+    gathered = sum(stage.width * math.prod(stage.radix[a] for a in stage.axes(f)) for f in stage.feeds if f.to is not None or f.slots.size)
     fused = stage.levels == 1 and stage.entries > LARGE_LEVEL and stage.radix[0] <= MOST_WRITTEN_OUT
     return messages + gathered + (0.0 if fused else stage.width * stage.entries)
 

@@ -5,11 +5,12 @@ any order of elimination. With the partial sums as cells it is a chain: each par
 before it plus a term of one cell. Sums, maxima and draws over the larger graph equal those of the
 model. Partial products, minima and maxima serve in the same way.
 
-With s values of the sum, the tables of a chain have about s^2 entries for each term, because a
-table of three cells has an entry for each pair of partial sums. If a long chain sums cells that no
-other factor joins, a balanced tree takes its place: sums of two terms, of four, and so on. The
-factor reads the sum from both halves. The largest table has s^3 / 32 entries, and all together have
-s^3 / 12 and as many levels as halvings, where the chain of n bits has 2 s^3 / 3 and n levels.
+With s values of the sum, the table of a term of one bit has about 2 s^2 entries, because it has an
+entry for each pair of partial sums. A long chain of sums has links in place of such tables: the sum
+before a term follows from the term and the sum after it, so that a step of an elimination reads it
+where its other cells lead. A term then takes 2 s operations. If no other factor joins the cells of
+the terms, a balanced tree takes the place of the chain: sums of two terms, of four, and so on. All
+its steps together take about as many operations, in as many levels as twice the number of halvings.
 
 A product of probabilities has as many partial products as there are joint values. If the factor is
 a + b times the product, as in the noisy or `bernoulli(1 - prod(1 - q[i] * x[i] for i in cause))`,
@@ -28,7 +29,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..graph import FactorGraph, FactorGroup, VariableArray, joint_count, range_of
+from ..graph import FactorGraph, FactorGroup, SumLink, VariableArray, joint_count, range_of
 from ..graph.nodes import (
     NEUTRAL,
     Add,
@@ -46,7 +47,7 @@ from ..graph.nodes import (
     reduced,
 )
 from ..program import Scale
-from .limits import CHEAPER_TREE, LEAST_CHAIN, LEAST_VALUES, MOST_OUTSIDE, MOST_PRODUCTS, MOST_SUMS, MOST_TERM_VALUES
+from .limits import CHEAPER_LINKS, LEAST_CHAIN, LEAST_VALUES, MOST_OUTSIDE, MOST_PRODUCTS, MOST_SUMS, MOST_TERM_VALUES
 
 Array = np.ndarray
 Limits = Mapping[str, Array]
@@ -64,7 +65,8 @@ class _Chain:
         sizes: the numbers of values of these cells.
         by_two: whether it is a product of probabilities that is summed by two values; it has no
             steps then.
-        terms: for a sum of terms of one cell each, their values at the codes of the cells.
+        terms: the values of each term at the joint values of its cells.
+        is_sum: whether they are sums, and all of them are kept.
     """
 
     values: list[Array]
@@ -73,6 +75,7 @@ class _Chain:
     sizes: list[tuple[int, ...]]
     by_two: bool = False
     terms: tuple[Array, ...] = ()
+    is_sum: bool = False
 
     @property
     def entries(self) -> int:
@@ -81,63 +84,74 @@ class _Chain:
 
 
 @dataclass(frozen=True)
-class _Tree:
-    """Partial sums of two terms, of four, and so on, of one instance.
+class _Linked:
+    """The partial sums of one instance that need no tables.
 
     Attributes:
-        cells: the cell of each term.
-        values: the values of each partial sum; the first ones are those of the terms, whose cells
-            are the terms' own.
-        links: for each partial sum behind the terms, the numbers of the two that it adds, and the
-            code of the sum at their values, shape (values of the first, values of the second).
-        halves: the numbers of the two partial sums that make up the whole.
+        values: the values of each partial sum; the last one is the whole.
+        cells: the cells of each term.
+        sizes: the numbers of values of these cells.
+        tables: the partial sums that are one term each: their numbers, and their codes at the joint
+            values of the cells of terms 0, 1, ..
+        links: the partial sum that follows, the other one of a tree or the term of a chain, the sum
+            of both, and the codes that follow: shape (values of the other one, values of the sum).
+        by_tree: whether the second entry of a link is a partial sum, or a term.
     """
 
-    cells: list[Array]
     values: list[Array]
-    links: list[tuple[int, int, Array]]
-    halves: tuple[int, int]
+    cells: list[Array]
+    sizes: list[tuple[int, ...]]
+    tables: list[tuple[int, Array]]
+    links: list[tuple[int, int, int, Array]]
+    by_tree: bool
 
     @property
     def entries(self) -> int:
-        """The number of entries of all tables."""
-        first, second = (len(self.values[k]) for k in self.halves)
-        return first * second + sum(step.size * (int(step.max()) + 1) for *_, step in self.links)
-
-    def end(self, places: list[int]) -> tuple[list[int], Array]:
-        """Return the cells that replace the sum, and its values at theirs.
-
-        `places` are the cells of all partial sums.
-        """
-        one, other = self.halves
-        sums = np.round(self.values[one][:, None] + self.values[other], 9)
-        return [places[one], places[other]], sums
-
-    def links_at(self, places: list[int]) -> list[_Link]:
-        """Return the links between the cells of all partial sums."""
-        links = enumerate(self.links, len(self.cells))
-        return [(places[m], places[a], np.array([places[b]]), step.shape[1:], step) for m, (a, b, step) in links]
+        """The number of entries that the steps visit."""
+        return sum(codes.size for *_, codes in self.links) + sum(t.size * len(self.values[k]) for k, t in self.tables)
 
 
-def _tree(chain: _Chain) -> _Tree | None:
-    """Return the tree that takes the place of a chain, or None if it is not worth it."""
-    if not chain.terms or chain.entries < LEAST_CHAIN:
+def _linked(chain: _Chain, alone: bool) -> _Linked | None:
+    """Return the partial sums of a chain with links, as a tree if its cells are `alone`.
+
+    The result is None unless every term varies.
+    """
+    if not chain.is_sum or not chain.steps or any(len(np.unique(t)) < 2 for t in chain.terms):
         return None
-    values, links, level = list(chain.terms), [], list(range(len(chain.terms)))
-    while len(level) > 2:
-        above = []
-        for one, other in zip(level[::2], level[1::2], strict=False):
-            sums = np.round(values[one][:, None] + values[other], 9)
-            alike, step = np.unique(sums, return_inverse=True)
-            above.append(len(values))
-            values.append(alike)
-            links.append((one, other, step.reshape(sums.shape)))
-        level = above + level[len(level) & ~1 :]
-    tree = _Tree(chain.cells, values, links, (level[0], level[1]))
-    return tree if tree.entries * CHEAPER_TREE < chain.entries else None
+    values, tables, links = chain.values[1:], [(0, chain.steps[0][0])], []
+    if not alone:
+        for m, step in enumerate(chain.steps[1:], 1):
+            links.append((m - 1, m, m, _inverse(step.T, len(values[m]))))
+    else:
+        alike = [np.unique(np.round(term, 9), return_inverse=True) for term in chain.terms]
+        values, tables = [v for v, _ in alike], [(m, codes.reshape(-1)) for m, (_, codes) in enumerate(alike)]
+        level = list(range(len(values)))
+        while len(level) > 1:
+            above = []
+            for one, other in zip(level[::2], level[1::2], strict=False):
+                sums = np.round(values[one][:, None] + values[other], 9)
+                total, step = np.unique(sums, return_inverse=True)
+                links.append((one, other, len(values), _inverse(step.reshape(sums.shape).T, len(total))))
+                above.append(len(values))
+                values.append(total)
+            level = above + level[len(level) & ~1 :]
+    if any(codes is None for *_, codes in links):
+        return None
+    return _Linked(values, chain.cells, chain.sizes, tables, links, alone)
 
 
-def with_partial_sums(graph: FactorGraph, maximised: bool = False) -> FactorGraph:
+def _inverse(step: Array, count: int) -> Array | None:
+    """Return the codes that lead to each of `count` sums, -1 for none, from the sums that codes lead to.
+
+    Both have a row for each value of the other summand. The result is None if two codes lead to one
+    sum, which rounding may cause.
+    """
+    found = np.full((len(step), count), -1, np.int32)
+    np.put_along_axis(found, step, np.arange(step.shape[1], dtype=np.int32)[None], axis=1)
+    return found if np.count_nonzero(found >= 0) == step.size else None
+
+
+def with_partial_sums(graph: FactorGraph, maximised: bool = False, linked: bool = True) -> FactorGraph:
     """Return the graph with cells for partial sums appended.
 
     The graph is unchanged if no factor is both large and a sum, or if it has given variables or a
@@ -146,19 +160,21 @@ def with_partial_sums(graph: FactorGraph, maximised: bool = False) -> FactorGrap
     Args:
         graph: the graph.
         maximised: whether maxima are asked for, which products by two values do not keep.
+        linked: whether long sums may have links, which only an elimination reads.
     """
     if graph.given or graph.network is not None:
         return graph
     sizes = np.append(graph.sizes, 1)
     factors: list[FactorGroup] = []
     requires: list[FactorGroup] = []
-    chains: list[_Chain | _Tree] = []
+    chains: list[_Chain | _Linked] = []
     owners: list[tuple[FactorGroup, int]] = []  # the group of each chain, and its instance
     limits = None if maximised else {p.name: np.array([0.0, 1.0] if p.kind == "simplex" else [p.lower, p.upper]) for p in graph.parameters}
     joined = (np.diff(starts) for g, (starts, _) in zip(graph.groups, graph.incidences, strict=True) if g.cells.shape[1] > 1)
     alone = np.append(sum(joined, np.zeros(graph.n_cells, int)) == 1, False)  # cells that one factor joins to others
+    taken = np.full(graph.n_cells + 1, not linked)  # cells that may be in no further link
     for group in graph.groups:
-        found = _counted(group, sizes, graph.n_cells, limits, alone)
+        found = _counted(group, sizes, graph.n_cells, limits, alone, taken)
         into = requires if group.kind == "require" else factors
         if found is None:
             into.append(group)
@@ -183,8 +199,10 @@ def keeps_maxima(graph: FactorGraph, counted: FactorGraph) -> bool:
     return len(counted.factors) == len(graph.factors)
 
 
-def _counted(group: FactorGroup, sizes: Array, none: int, limits: Limits | None, alone: Array) -> Sequence[_Chain | _Tree] | None:
-    """Return the chains or trees of a group's instances.
+def _counted(
+    group: FactorGroup, sizes: Array, none: int, limits: Limits | None, alone: Array, taken: Array
+) -> Sequence[_Chain | _Linked] | None:
+    """Return the chains of a group's instances.
 
     The result is None if the group is small, is not a sum, or has too many partial sums.
 
@@ -194,13 +212,16 @@ def _counted(group: FactorGroup, sizes: Array, none: int, limits: Limits | None,
         none: the number that stands for no cell.
         limits: the bounds of each parameter; None if products may not be summed by two values.
         alone: booleans over cells, True for those that only one factor joins to other cells.
+        taken: booleans over cells, True for those of links; those of new links are added.
     """
     reduction = _reduction(group)
     if reduction is None or joint_count(sizes[group.cells].max(axis=0)) <= LEAST_VALUES:
         return None
     if joint_count(sizes[group.cells[:, list(reduction.outside)]].max(axis=0, initial=1)) > MOST_OUTSIDE:
         return None
-    out, alike = [], dict[bytes, _Chain | None]()  # Instances with equal columns differ in their cells only.
+    out = []
+    alike = dict[bytes, tuple[_Chain, _Chain] | None]()  # Instances with equal columns differ in their cells only.
+    links = dict[tuple[bytes, bool], _Linked | None]()
     for k in range(group.n):
         one = group.take(np.array([k]))
         cells = _term_cells(one, reduction, none)
@@ -209,13 +230,22 @@ def _counted(group: FactorGroup, sizes: Array, none: int, limits: Limits | None,
         key = b"".join([*(c.tobytes() for c in one.columns), sizes[one.cells].tobytes()])
         if key not in alike:
             chain = _chain(one, reduction, sizes, cells, limits)
-            alike[key] = None if chain is None else _merged(chain, one, reduction, sizes)
+            alike[key] = None if chain is None else (chain, _merged(chain, one, reduction, sizes))
         found = alike[key]
         if found is None:
             return None
-        out.append(replace(found, cells=list(cells)))
-    trees = [t for c in out if alone[np.concatenate(c.cells)].all() and (t := _tree(c)) is not None]
-    return trees if len(trees) == len(out) else out
+        whole, merged = found
+        if merged.entries >= LEAST_CHAIN and not taken[cells].any():
+            by_tree = bool(alone[cells].all())
+            if (key, by_tree) not in links:
+                links[key, by_tree] = _linked(whole, by_tree)
+            short = links[key, by_tree]
+            if short is not None and short.entries * CHEAPER_LINKS < merged.entries:
+                taken[cells] = True
+                out.append(replace(short, cells=list(cells)))
+                continue
+        out.append(replace(merged, cells=list(cells)))
+    return out
 
 
 @dataclass(frozen=True)
@@ -230,9 +260,9 @@ class _Reduction:
     add: Add
     outside: tuple[int, ...]
 
-    def read(self, root: Node, entry: Node, ends: int = 1) -> Node:
-        """Return the tree with `entry` in the place of the sum, and other cells from slot `ends` on."""
-        slots = {start: k + ends for k, start in enumerate(self.outside)}
+    def read(self, root: Node, entry: Node) -> Node:
+        """Return the tree with `entry` in the place of the sum, and other cells from slot 1 on."""
+        slots = {start: k + 1 for k, start in enumerate(self.outside)}
         here = Gather("the sum", 0, 0, Constant(0), ())
         alone = mapped(root, lambda n: here if n == self.add else n)
         moved = mapped(alone, lambda n: replace(n, start=slots[n.start]) if isinstance(n, CellValue) else n)
@@ -264,28 +294,20 @@ def _reduction(group: FactorGroup) -> _Reduction | None:
     """
     if not group.n or group.given is not None:
         return None
-    sums = {n for n in nodes_in(group.root) if isinstance(n, Add) and _cells_in(n.body)}
+    sums = {n for n in nodes_in(group.root) if isinstance(n, Add) and any(isinstance(x, CellValue) for x in nodes_in(n.body))}
     if len(sums) != 1:
         return None
     (add,) = sums
-    others = _cells_in(mapped(group.root, lambda n: Constant(0) if n == add else n))
-    if any(n.shape for n in others) or not _has_own_cells(add):
+    within = nodes_in(add.body)
+    slots = [n for n in within if isinstance(n, CellValue)]
+    rest = mapped(group.root, lambda n: Constant(0) if n == add else n)
+    others = [n for n in nodes_in(rest) if isinstance(n, CellValue)]
+    plain = all(isinstance(n, Constant | Column | CellValue | Apply | If | Gather) for n in within)
+    if add.operator == "logsumexp" or add.depth != 0 or any(n.shape for n in others) or (add.operator != "*" and _named(add.body)):
+        return None
+    if not (plain and all(len(n.shape) == 1 and n.shape[0] > 1 for n in slots)):
         return None
     return _Reduction(add, tuple(dict.fromkeys(n.start for n in others)))
-
-
-def _cells_in(root: Node) -> list[CellValue]:
-    """Return the nodes of an expression that read cells."""
-    return [n for n in nodes_in(root) if isinstance(n, CellValue)]
-
-
-def _has_own_cells(add: Add) -> bool:
-    """Return whether a reduction adds or multiplies terms that read one cell each in every slot."""
-    if add.operator == "logsumexp" or add.depth != 0 or (add.operator != "*" and _named(add.body)):
-        return False
-    plain = Constant | Column | CellValue | Apply | If | Gather
-    shapes = [n.shape for n in _cells_in(add.body)]
-    return all(isinstance(n, plain) for n in nodes_in(add.body)) and all(len(s) == 1 and s[0] > 1 for s in shapes)
 
 
 def _term_cells(group: FactorGroup, reduction: _Reduction, none: int) -> Array | None:
@@ -361,8 +383,7 @@ def _partial(operator: str, terms: _Terms) -> _Chain | None:
         chain.steps.append(step.reshape(sums.shape))
         chain.cells.append(cells)
         chain.sizes.append(own)
-    adds = operator == "+" and len(terms) > 1 and all(len(own) == 1 for _, own, _ in terms)
-    return replace(chain, terms=tuple(term for *_, term in terms)) if adds else chain
+    return replace(chain, terms=tuple(term for *_, term in terms), is_sum=operator == "+")
 
 
 def _rounded(operator: str, values: Array) -> Array:
@@ -474,34 +495,43 @@ def _joined(
     graph: FactorGraph,
     factors: list[FactorGroup],
     requires: list[FactorGroup],
-    chains: Sequence[_Chain | _Tree],
+    chains: Sequence[_Chain | _Linked],
     owners: list[tuple[FactorGroup, int]],
 ) -> FactorGraph:
     """Return the graph with the cells of all chains appended.
 
     Requirements join these cells, and the last cells replace the sums.
     """
-    variables, links = list(graph.variables), []
-    ends: list[tuple[list[int], Array]] = []  # of each chain the cells that replace the sum, and its values at theirs
+    variables, tables, links = list(graph.variables), [], []
+    ends: list[tuple[int, Array]] = []  # of each chain the cell that replaces the sum, and its values
     chances: dict[int, list[tuple[int, Array]]] = defaultdict(list)  # by group; of a chain its instance, and its cells
     at = graph.n_cells
+
+    def added(name: str, values: Array) -> int:
+        nonlocal at
+        scale = Scale(size=len(values))
+        variables.append(VariableArray(f"sum {name}", "latent", at, (), "range", scale.numbers, (), (), scale=scale))
+        at += 1
+        return at - 1
+
     for k, chain in enumerate(chains):
-        places = [int(c) for (c,) in chain.cells] if isinstance(chain, _Tree) else []
-        for m in range(len(places), len(chain.values)):
-            scale = Scale(size=len(chain.values[m]))
-            variables.append(VariableArray(f"sum {k}, {m}", "latent", at, (), "range", scale.numbers, (), (), scale=scale))
-            places.append(at)
-            at += 1
-        if isinstance(chain, _Tree):
-            ends.append(chain.end(places))
-            links += chain.links_at(places)
-            continue
-        ends.append((places[-1:], chain.values[-1]))
-        here = [(places[m + 1], places[m], chain.cells[m], chain.sizes[m]) for m in range(len(chain.cells))]
-        if chain.by_two:
-            chances[id(owners[k][0])].append((owners[k][1], np.array([[after, before, *some] for after, before, some, _ in here])))
+        if isinstance(chain, _Linked):
+            nothing = added(f"{k}, 0", np.zeros(1))
+            places = [added(f"{k}, {m + 1}", values) for m, values in enumerate(chain.values)]
+            tables += [(places[m], nothing, chain.cells[m], chain.sizes[m], codes[None]) for m, codes in chain.tables]
+            for one, other, both, codes in chain.links:
+                own, shape = ([places[other]], [len(chain.values[other])]) if chain.by_tree else (chain.cells[other], chain.sizes[other])
+                mine = [(int(c), n) for c, n in zip(own, shape, strict=True) if n > 1]
+                after = (*(c for c, _ in mine), places[both])
+                links.append(SumLink(places[one], after, codes.reshape(*(n for _, n in mine), codes.shape[1])))
         else:
-            links += [(*at, step) for at, step in zip(here, chain.steps, strict=True)]
+            places = [added(f"{k}, {m}", values) for m, values in enumerate(chain.values)]
+            here = [(places[m + 1], places[m], chain.cells[m], chain.sizes[m]) for m in range(len(chain.cells))]
+            if chain.by_two:
+                chances[id(owners[k][0])].append((owners[k][1], np.array([[after, before, *some] for after, before, some, _ in here])))
+            else:
+                tables += [(*at, step) for at, step in zip(here, chain.steps, strict=True)]
+        ends.append((places[-1], chain.values[-1]))
     none = at
 
     def moved(group: FactorGroup) -> FactorGroup:
@@ -512,21 +542,19 @@ def _joined(
         reduction = _reduction(group)
         assert reduction is not None
         last, mine = zip(*(ends[int(c)] for c in group.cells[:, 0]), strict=True)
-        base = np.cumsum([0, *(v.size for v in mine)])[:-1]
-        table, column, width = np.concatenate([v.ravel() for v in mine]), len(group.columns), len(last[0])
-        first = [(CellValue(0, ()), Column(column + 1))] * (width - 1)  # of a tree, whose sum has two cells
-        entry = Gather("", len(group.tables), len(table), Column(column), (*first, (CellValue(width - 1, ()), Constant(1))))
-        root = reduction.read(group.root, entry, width)
+        base = np.cumsum([0, *map(len, mine)])[:-1]
+        table, column = np.concatenate(mine), len(group.columns)
+        entry = Gather("", len(group.tables), len(table), Column(column), ((CellValue(0, ()), Constant(1)),))
+        root = reduction.read(group.root, entry)
         cells = np.column_stack([last, group.cells[:, 1:]]).astype(np.int32)
-        columns = (*group.columns, base, *[np.array([v.shape[-1] for v in mine])] * (width - 1))
-        return replace(group, root=root, cells=cells, columns=columns, tables=(*group.tables, table))
+        return replace(group, root=root, cells=cells, columns=(*group.columns, base), tables=(*group.tables, table))
 
     old = {id(g) for g in graph.groups}
     parts = [[moved(g) if id(g) in old else ended(g) for g in groups] for groups in (factors, requires)]
-    for width in sorted({len(cells) for _, _, cells, _, _ in links}):
-        parts[1].append(_links([x for x in links if len(x[2]) == width], width, graph))
+    for width in sorted({len(cells) for _, _, cells, _, _ in tables}):
+        parts[1].append(_links([x for x in tables if len(x[2]) == width], width, graph))
     parts[0] += [_chances(g, chances[id(g)]) for g in graph.groups if id(g) in chances]
-    return replace(graph, variables=tuple(variables), factors=tuple(parts[0]), requires=tuple(parts[1]))
+    return replace(graph, variables=tuple(variables), factors=tuple(parts[0]), requires=tuple(parts[1]), links=tuple(links))
 
 
 _Link = tuple[int, int, Array, tuple[int, ...], Array]  # the cells after and before a term, its cells, their sizes, and a table

@@ -15,7 +15,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from ..graph import grouped, rank_within
+from ..graph import SumLink, grouped, rank_within
 from .limits import FEW_LEVELS, LARGE_LEVEL, LITTLE_WASTE, MOST_ALONE, MOST_CHILDREN, MOST_LEVEL_WASTE, SMALL_LEVEL
 
 Array = np.ndarray
@@ -34,12 +34,31 @@ class Feed:
             (levels, width, each), or (levels, edges) if `to` is given.
         to: the column that takes each message, shape (levels, edges), `width` for none; None if
             `slots` lists the messages by column.
+        follower: the number of the `Follower` of the receiving stage whose partial sums are the
+            first axis of the messages, before those in `axes`; None if they have no such axis.
     """
 
     source: int
     axes: tuple[int, ...]
     slots: Array
     to: Array | None
+    follower: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Follower:
+    """Partial sums that follow from the cells of a stage's tables.
+
+    Attributes:
+        axes: the axes of the tables from which they follow, ascending.
+        codes: their codes at the values of these axes, -1 where there is none, shape (levels,
+            width, values of the axes); 0 in places without a partial sum.
+        cells: the partial sum that follows in each place, -1 for none, shape (levels, width).
+    """
+
+    axes: tuple[int, ...]
+    codes: Array
+    cells: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +71,14 @@ class Stage:
         slots: the number of places in the stages before this one, from which its places are
             numbered.
         feeds: the messages that it takes.
+        followers: the partial sums that follow in its places.
     """
 
     radix: tuple[int, ...]
     steps: Array
     slots: int
     feeds: tuple[Feed, ...] = field(default=())
+    followers: tuple[Follower, ...] = field(default=())
 
     @property
     def levels(self) -> int:
@@ -66,6 +87,10 @@ class Stage:
     @property
     def width(self) -> int:
         return self.steps.shape[1]
+
+    def axes(self, feed: Feed) -> tuple[int, ...]:
+        """Return the axes of the tables that a message covers, read where partial sums follow."""
+        return tuple(sorted({*feed.axes, *(() if feed.follower is None else self.followers[feed.follower].axes)}))
 
     @property
     def size(self) -> int:
@@ -78,7 +103,9 @@ class Stage:
         return float(np.prod(np.array(self.radix, float)))
 
 
-def plan_stages(scopes: Array, radix: Array, parents: Array, levels: Array, n_cells: int) -> tuple[Stage, ...]:
+def plan_stages(
+    scopes: Array, radix: Array, parents: Array, levels: Array, n_cells: int, links: Sequence[SumLink | None] = ()
+) -> tuple[Stage, ...]:
     """Return stages in the order in which they run.
 
     Args:
@@ -87,14 +114,16 @@ def plan_stages(scopes: Array, radix: Array, parents: Array, levels: Array, n_ce
         parents: the step that takes each message, -1 for none.
         levels: the level of each step, ascending. Steps of one level do not depend on one another.
         n_cells: the number of cells of the graph, which is the padding.
+        links: the link of each step, see `Elimination`.
     """
     stages, before = [], 0
     for shape, runs in _runs(radix, (scopes < n_cells).sum(axis=1), levels):
         steps = side_by_side(runs, -1)
         stages.append(Stage(shape, steps, before))
         before += steps.size
-    feeds = _feeds(stages, scopes, parents, n_cells)
-    return tuple(Stage(s.radix, s.steps, s.slots, f) for s, f in zip(stages, feeds, strict=True))
+    followers = [_followers(s, scopes, links) if links else () for s in stages]
+    feeds = _feeds(stages, followers, scopes, parents, n_cells, links)
+    return tuple(Stage(s.radix, s.steps, s.slots, *more) for s, *more in zip(stages, feeds, followers, strict=True))
 
 
 def in_turn(stages: Sequence[Stage], radix: Array) -> Stage:
@@ -205,19 +234,54 @@ def _alike(radix: Array, arity: Array, entries: Array, steps: Array) -> list[_Ru
     return [_Run(shape[: int(arity[mine].max())].tolist(), len(mine), float(entries[mine].sum()), [mine]) for shape, mine in found]
 
 
-def _feeds(stages: Sequence[Stage], scopes: Array, parents: Array, n_cells: int) -> list[tuple[Feed, ...]]:
+def _followers(stage: Stage, scopes: Array, links: Sequence[SumLink | None]) -> tuple[Follower, ...]:
+    """Return the partial sums that follow in a stage, one set for each set of axes."""
+    found: dict[tuple[int, ...], Follower] = {}
+    for level, column in np.argwhere(stage.steps >= 0).tolist():
+        step = int(stage.steps[level, column])
+        link = links[step]
+        if link is None:
+            continue
+        at = [scopes[step].tolist().index(c) for c in link.cells]
+        axes = tuple(sorted(at))
+        codes = link.codes.transpose(np.argsort(at))
+        shape = tuple(stage.radix[a] for a in axes)
+        if axes not in found:
+            empty = np.zeros((*stage.steps.shape, *shape), np.int32)
+            found[axes] = Follower(axes, empty, np.full(stage.steps.shape, -1))
+        found[axes].codes[(level, column, *(slice(n) for n in codes.shape))] = codes
+        found[axes].cells[level, column] = link.cell
+    return tuple(Follower(f.axes, f.codes.reshape(*stage.steps.shape, -1), f.cells) for _, f in sorted(found.items()))
+
+
+def _feeds(
+    stages: Sequence[Stage],
+    followers: Sequence[tuple[Follower, ...]],
+    scopes: Array,
+    parents: Array,
+    n_cells: int,
+    links: Sequence[SumLink | None],
+) -> list[tuple[Feed, ...]]:
     stage, place = places(stages, len(parents))
     children = np.flatnonzero(parents >= 0)
     sets = axes_of(scopes[children, 1:], scopes[parents[children]], n_cells)
-    keys = np.column_stack([stage[parents[children]], stage[children], sets])
+    # the number of the set of partial sums that is the first axis of a message, -1 for none
+    through = np.full(len(children), -1)
+    for k in range(len(children)) if links else ():
+        step = int(parents[children[k]])
+        link = links[step]
+        if link is not None and link.cell == scopes[children[k], 1]:
+            own = followers[stage[step]]
+            through[k] = next(n for n, f in enumerate(own) if f.cells.ravel()[place[step]] == link.cell)
+    keys = np.column_stack([stage[parents[children]], stage[children], sets, through])
     kinds, inverse = np.unique(keys, axis=0, return_inverse=True)
     order = np.argsort(inverse.reshape(-1), kind="stable")
     bounds = np.searchsorted(inverse.reshape(-1)[order], np.arange(len(kinds) + 1))
     out: list[list[Feed]] = [[] for _ in stages]
-    for k, (target, source, bits) in enumerate(kinds.tolist()):
+    for k, (target, source, bits, number) in enumerate(kinds.tolist()):
         mine = children[order[bounds[k] : bounds[k + 1]]]
         slots, to = _listed(place[mine], place[parents[mine]], stages[source].size, stages[target])
-        out[target].append(Feed(source, bits_to_axes(bits), slots, to))
+        out[target].append(Feed(source, bits_to_axes(bits), slots, to, None if number < 0 else number))
     return [tuple(f) for f in out]
 
 

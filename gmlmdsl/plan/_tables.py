@@ -94,10 +94,8 @@ class Placed:
 
 def place_factors(graph: FactorGraph, plan: Elimination) -> tuple[Placed, ...]:
     """Assign each factor to the table of its first cell in the order of elimination."""
-    step_of = np.full(graph.n_cells + 1, len(plan.parents))
-    step_of[plan.cells] = np.arange(len(plan.parents))
     stage, place = places(plan.stages, len(plan.parents))
-    return tuple(_placed(g, plan, step_of, stage, place) for g in graph.groups)
+    return tuple(_placed(g, plan, plan.step_of, stage, place) for g in graph.groups)
 
 
 def _placed(group: FactorGroup, plan: Elimination, step_of: Array, stage: Array, place: Array) -> Placed:

@@ -108,8 +108,8 @@ MOST_PRODUCTS = 1 << 6  # A product of probabilities with more partial products 
 MOST_OUTSIDE = 1 << 10  # joint values of the cells beside the sum
 MOST_SUMS = 1 << 13  # distinct values of a partial sum
 MOST_TERM_VALUES = 1 << 10  # joint values of the cells of one term
-LEAST_CHAIN = 1 << 22  # A chain of partial sums whose tables have fewer entries stays a chain.
-CHEAPER_TREE = 2  # A tree of sums takes the place of a chain whose tables have this many times more entries.
+LEAST_CHAIN = 1 << 22  # A chain of partial sums whose tables have fewer entries has no links.
+CHEAPER_LINKS = 2  # Links take the place of tables that have this many times more entries.
 
 # Sweeps by tables.
 # Colours of different sizes are run by one scan if padding makes at most this many times more

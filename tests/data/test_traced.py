@@ -55,8 +55,8 @@ def test_gradients_of_losses_and_of_log_p(verb: str):
 CALLS: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
     "log_prob": (lambda x: plain.log_prob(P, x, missing=-1), X, "x"),
     "loss": (lambda x: plain.loss(P, x, "one", missing=-1), X, "x"),
-    "marginals of a dict": (lambda x: plain.marginals(P, x={"x": x}), X, "x"),
-    "marginals of a list": (lambda x: plain.marginals(P, x=[x[0], x[1]]), X, "x"),
+    "marginals of rows with gaps": (lambda x: plain.marginals(P, x={"x": x}, missing=-1), X, "x"),
+    "marginals by chains": (lambda h: plain.marginals({"h": h}, method="chains"), H, "params"),
     "masks that look": (lambda x: looking.loss(P, x, "one", key=0, n_masks=1), X, "x"),
     "weights": (lambda w: plain.fit(X, "one", weights=w), np.ones(2), "weights"),
     "key": (lambda k: plain.loss(P, X, "one", key=k, n_masks=1), jax.random.key(0), "key"),
@@ -67,7 +67,8 @@ CALLS: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
     "start": (lambda x: plain.sample(P, "s", draws=2, init=x, progress=False), X[0], "init"),
     "clamp": (lambda c: plain.sample(P, "s", draws=2, clamp={"x": {0: c}}, progress=False), 1, "clamp"),
     "sample": (lambda h: plain.sample({"h": h}, "s", draws=2, progress=False), H, "params"),
-    "marginals": (lambda h: plain.marginals({"h": h}), H, "params"),
+    "marginals of traced clamps": (lambda c: plain.marginals(P, {"x": {0: c}}), 1, "clamp"),
+    "marginals by messages": (lambda h: plain.marginals({"h": h}, method="belief-propagation"), H, "params"),
     "map": (lambda h: plain.map({"h": h}), H, "params"),
     "likelihood": (lambda w: plain.log_partition(P, likelihood={"x": w}), np.ones((3, 2), np.float32), "likelihood"),
     "next_symbol": (lambda h: plain.next_symbol({"h": h}, [0]), H, "params"),
@@ -120,6 +121,90 @@ def test_traced_rows_of_spins_beside_labels_given_data_and_a_latent():
         some = {**{n: v for n, v in rows.items() if n != "z" or "z" in bad}, **{n: v for n, v in bad.items() if v is not ...}}
         with pytest.raises(gm.GmlmError, match=said):
             jax.jit(lambda some: model.log_prob({"J": 0.7}, some, given=given))(some)
+
+
+MOODS = """
+model m {
+  latent z[t in range(4)] : range(3)
+  var x[t in range(4)] : bit
+  param A[a in range(3), b in range(3)], B[a in range(3)]
+  factor A[z[t], z[t + 1]] for t in range(4) if t < 3
+  factor B[z[t]] * x[t] for t in range(4)
+}
+"""
+GRID = """
+graph G = grid(3, 3)
+model m {
+  var x[i in G.nodes] : spin
+  param A[a in range(3), b in range(3)], B[a in range(3)]
+  factor (B[0] + 0.1 * i) * x[i] for i in range(9)
+  factor A[0, 1] * x[i] * x[j] for (i, j) in G.edges
+}
+"""
+SEEN = np.array([[0, 1, 1, 0], [1, 1, 1, 0], [0, 0, 1, 1]])
+GAPS = np.array([[0, -1, 1, 0], [1, 1, -1, -1]])
+PAIR = (("z", 0), ("z", 2))
+ASKED: dict[str, Callable[[gm.Model, Any], Any]] = {
+    "alone": lambda m, p: m.marginals(p),
+    "clamped": lambda m, p: m.marginals(p, {"x": {1: 1}, "z": {3: 2}}),
+    "over": lambda m, p: m.marginals(p, {"x": {1: 1}}, over=[PAIR, (("x", 0),), (("z", 0), ("x", 1))]),
+    "rows": lambda m, p: m.marginals(p, x=SEEN),
+    "rows with gaps": lambda m, p: m.marginals(p, x=GAPS, missing=-1),
+    "likelihood": lambda m, p: m.marginals(p, likelihood={"x": {0: [0.2, 0.8]}}),
+}
+
+
+def moods() -> tuple[Any, dict[str, Any]]:
+    rng = np.random.default_rng(0)
+    return gm.parse(MOODS).model(), {"A": rng.normal(size=(3, 3)), "B": rng.normal(size=3)}
+
+
+def assert_alike(found: dict[Any, Any], wanted: dict[Any, Any]) -> None:
+    assert list(found) == list(wanted)
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-9)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("how", ASKED)
+def test_marginals_of_traced_parameters_are_those_of_known_ones(how: str):
+    (model, params), ask = moods(), ASKED[how]
+    assert_alike(jax.jit(lambda p: ask(model, p))(params), ask(model, params))
+
+
+@pytest.mark.usefixtures("float64")
+def test_marginals_of_traced_rows_with_and_without_latents():
+    model, params = moods()
+    wanted = model.marginals(params, x=SEEN)
+    assert_alike(jax.jit(lambda p, x: model.marginals(p, x=x))(params, SEEN), wanted)
+    assert_alike(jax.vmap(lambda x: model.marginals(params, x={"x": x}))(SEEN), wanted)
+    z = np.array([[0, 1, 2, 0], [1, 1, 1, 0], [2, 0, 1, 1]])
+    found = jax.jit(lambda x, z: model.marginals(params, x={"x": x, "z": z}))(SEEN, z)
+    assert_alike(found, model.marginals(params, x={"x": SEEN, "z": z}))
+    bad = jax.jit(lambda x: model.marginals(params, x=x)["z"])(np.array([[0, 2, 1, 0], [1, 1, 1, 0]]))
+    assert np.isnan(bad[0]).all() and np.isfinite(bad[1]).all()
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("text", [MOODS, GRID], ids=["stages", "loop"])
+def test_gradients_of_marginals_are_differences(text: str):
+    model, params = gm.parse(text).model(), moods()[1]
+    name = "z" if text is MOODS else "x"
+
+    def share(b: Any) -> Any:
+        return model.marginals(params | {"B": b}, {"x": {1: 1}})[name][2, 1]
+
+    found, step = jax.jit(jax.grad(share))(params["B"]), 1e-5
+    for k in range(3):
+        up, down = (float(share(params["B"] + s * step * np.eye(3)[k])) for s in (1, -1))
+        assert found[k] == pytest.approx((up - down) / (2 * step), abs=1e-8)
+
+
+def test_marginals_given_what_is_impossible_are_nan_where_parameters_are_traced():
+    model = gm.parse("model m { var x[i in range(3)] : bit  param h  factor h * x[0]  require x[0] != x[1] }").model()
+    assert np.isnan(jax.jit(lambda h: model.marginals({"h": h}, {"x": {0: 1, 1: 1}})["x"])(0.3)).all()
+    found = jax.jit(lambda h: model.marginals({"h": h}, {"x": {0: 1}})["x"])(0.3)
+    np.testing.assert_allclose(found, [[0, 1], [1, 0], [0.5, 0.5]], atol=1e-6)
 
 
 @pytest.mark.parametrize("call", CALLS)

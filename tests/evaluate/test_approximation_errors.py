@@ -21,7 +21,13 @@ def test_the_page_has_every_model():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", table.MODELS)
 def test_errors_are_those_of_the_page(name: str):
-    found, shown = table.errors(name), rows()[name]
+    shown = rows()[name]
+    for (error, own), b in zip(table.estimates(name), shown[5:7], strict=True):
+        assert (b == "") == np.isnan(error)
+        if b:
+            assert abs(error) < 5 * own
+            assert (error, own) == pytest.approx(tuple(map(float, b.rstrip(")").split(" ("))), rel=0.4, abs=0.012), (name, error, own, b)
+    found, shown = table.errors(name), [*shown[:5], *shown[7:]]
     for a, b in zip(found, shown, strict=True):
         assert (b == "") == np.isnan(a)
         if b:

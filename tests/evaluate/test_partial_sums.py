@@ -184,8 +184,8 @@ def test_sums_of_two_groups_by_trees_of_an_odd_number_of_terms():
     """Fifteen terms: seven pairs and one alone, and so on; two instances of one factor, beside another cell."""
     model, h = gm.parse(TALLIES).model(), np.random.default_rng(3).normal(size=(2, 15)) / 3
     counted = with_partial_sums(model.graph)
-    assert counted.n_cells == model.graph.n_cells + 2 * 13  # all partial sums but the whole one
-    assert max(g.cells.shape[1] for g in counted.groups) == 3
+    assert counted.n_cells == model.graph.n_cells + 2 * (1 + 15 + 14)  # nothing, each term, and each sum of two
+    assert len(counted.links) == 2 * 14 and max(g.cells.shape[1] for g in counted.groups) == 3
     both = np.array([[of_totals(h[g], y).sum() for y in range(2)] for g in range(2)])
     assert abs(float(model.log_partition({"h": h})) - np.log(both.sum(axis=1)).sum()) < 1e-9
     np.testing.assert_allclose(model.marginals({"h": h})["y"], both / both.sum(axis=1, keepdims=True), atol=1e-9)
