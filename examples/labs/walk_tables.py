@@ -92,7 +92,8 @@ def distance_picture(results: Results, size: Any, samplers: Sequence[str], count
     axes = figure.add_subplot()
     for k, name in enumerate(samplers):
         x, y = (column(results, size, f"exact {counted}", name, key) for key in ("calls", "tv"))
-        axes.scatter(np.array(x, float), np.maximum(y, 1e-4), s=14, color=palette.SERIES[k % len(palette.SERIES)], marker="os^Dv<>P"[k], label=name)
+        seen = {"color": palette.SERIES[k % len(palette.SERIES)], "marker": "os^Dv<>P"[k], "label": name}
+        axes.scatter(np.array(x, float), np.maximum(y, 1e-4), s=14, **seen)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("calls of the network for a string")

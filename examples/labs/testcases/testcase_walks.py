@@ -23,27 +23,26 @@ import gmlmdsl as gm
 HERE = Path(__file__).resolve().parent
 SAMPLERS: Samplers = {  # of testcases.gmlm
     "exact": ("exact", {}),
-    "plain": ("back", {"quota": 0}),
-    "Algorithm 1": ("back", {}),
-    "Algorithm 1, the truth": ("by_truth", {}),
+    "plain": ("few_back", {"quota": 0}),
+    "Algorithm 1": ("few_back", {}),
+    "Algorithm 1, the truth": ("few_truth", {}),
     "filter, the truth": ("filter", {}),
     "symbols by value": ("symbols", {}),
     "first leaf": ("first", {}),
     "walk": ("walk", {}),
 }
-DOUBTFUL: Samplers = {"Algorithm 1": ("doubt_back", {}), "first leaf": ("doubt_first", {})}  # by a truth that is wrong now and then
-TOP_P, THRESHOLD, STEPS = 0.9, 0.5, 300
+DOUBTFUL: Samplers = {"Algorithm 1": ("few_doubt", {}), "first leaf": ("first_doubt", {})}  # by a truth that is wrong now and then
+THRESHOLD, STEPS = 0.5, 300
 BINS = ((1, 4), (5, 8), (9, 99))  # symbols of an answer, by which the verifier's mistakes are counted
 SETTINGS = {
     "samplers": {k: [s, i] for k, (s, i) in SAMPLERS.items()},
     "doubtful": {k: [s, i] for k, (s, i) in DOUBTFUL.items()},
     "few": FEW,
-    "top_p": TOP_P,
     "threshold": THRESHOLD,
     "steps": STEPS,
     "bins": BINS,
 }
-SHORT = replace(testcases.Size(), cases=2, layers=2, width=32, steps=1000, times=2, errors=200)
+SHORT = replace(testcases.Size(), cases=2, layers=2, width=32, steps=900, times=2, errors=200)
 
 
 @dataclass(frozen=True)
@@ -52,28 +51,31 @@ class Size:
 
     Attributes:
         lab: sizes of Lab E.
-        left: symbols that are left behind the prompts whose completions are listed: 5, and one for each item of the last list.
+        left: symbols that are left behind the prompts whose completions are listed.
         prompts: of each number of symbols left.
         wrong: about which shares of prefixes the verifiers of the map are wrong.
+        few, top_p: top_k and top_p of all samplers, so that all that can be drawn is listed.
     """
 
     lab: testcases.Size = SHORT
     left: tuple[int, ...] = (6, 8)
     prompts: int = 2
-    wrong: tuple[float, ...] = (0.0, 0.05, 0.2, 0.5)
+    wrong: tuple[float, ...] = (0.05, 0.2, 0.5)
+    few: int = 3
+    top_p: float = 0.95
 
 
 class Walked(Trial):
     """What a seed decides, with prompts that end in the last case."""
 
-    samplers, top_p = SAMPLERS, TOP_P
+    samplers = SAMPLERS
 
     def __init__(self, size: Size, network: Network, seed: int):
         super().__init__(network, seed)
-        self.walks = size
+        self.walks, self.size, self.top_p = size, size.lab, size.top_p
 
     def model(self, **inputs: Any) -> gm.ConditionalModel:
-        return super().model(**{"threshold": THRESHOLD, "steps": STEPS, **inputs})
+        return super().model(**{"threshold": THRESHOLD, "few": self.walks.few, "steps": STEPS, **inputs})
 
     @cached_property
     def params(self) -> dict[str, Any]:
@@ -90,18 +92,19 @@ class Walked(Trial):
         return found
 
     def cut(self, left: int) -> task.Strings:
-        rng, items = np.random.default_rng([self.seed, 900 + left]), left - 5
-        case = [task.case("aa", task.APPEND, rng.integers(0, task.ITEMS, items).tolist(), 0) for _ in range(self.walks.prompts)]
-        return [
-            [*s, task.ASSERT, *s[task.PROMPT - 3 : task.PROMPT - 1], *c[3 : 5 + items]]
-            for s, c in zip(self.begun(self.walks.prompts, left), case, strict=True)
-        ]
+        """Right prefixes that lack so many symbols: six and more are the item and what follows behind a list of one item and more."""
+        rng, found = np.random.default_rng([self.seed, 900 + left]), []
+        for string in self.begun(self.walks.prompts, left):
+            items = rng.integers(0, task.ITEMS, left - 5 if left > 5 else task.LONGEST).tolist()
+            answer = [*string, *task.case(task.text_of(string[6:8]), task.APPEND, items, int(rng.integers(task.ITEMS))), task.END]
+            found.append(answer[: len(answer) - left])
+        return found
 
 
 class Doubted(Walked):
     """The same with verifiers that are the truth, but for a share of prefixes."""
 
-    samplers = DOUBTFUL | {"exact": SAMPLERS["exact"], "plain": SAMPLERS["plain"]}
+    samplers = DOUBTFUL | {"exact": SAMPLERS["exact"], "plain": ("few_doubt", {"quota": 0})}
 
 
 def model_part(m: Walked) -> Values:
@@ -112,11 +115,11 @@ def model_part(m: Walked) -> Values:
 
 def map_part(m: Doubted, left: int) -> dict[str, Values]:
     """By the share of prefixes about which a verifier is wrong: distances of the samplers with it."""
-    alone = walks.laws(m, left, ("exact", "plain"), m.params)
+    alone = walks.laws(m, left, ("exact", "plain"), m.weights)
     found: dict[str, Values] = {"none": walks.compared({"plain": alone["plain"]}, alone["exact"])}
     for share in m.walks.wrong:
         bracket_verifiers.wrong_share = share
-        found[str(share)] = walks.compared(walks.laws(m, left, list(DOUBTFUL), m.params), alone["exact"])
+        found[str(share)] = walks.compared(walks.laws(m, left, list(DOUBTFUL), m.weights), alone["exact"])
     return found
 
 
@@ -128,9 +131,9 @@ def drawn_part(m: Walked) -> dict[str, Values]:
     prompts, found = m.begun(10 * m.size.times, 5000), {}
     for name in FEW:
         sampler, inputs = SAMPLERS[name]
-        m.draw(sampler, prompts, 6, params=m.params, top_p=TOP_P, **inputs)
+        m.draw(sampler, prompts, 6, params=m.params, top_p=m.top_p, **inputs)
         began = time.process_time()
-        strings, stats = m.draw(sampler, prompts, 7, params=m.params, top_p=TOP_P, **inputs)
+        strings, stats = m.draw(sampler, prompts, 7, params=m.params, top_p=m.top_p, **inputs)
         seconds = time.process_time() - began
         right = [min(s) >= 0 and task.is_right(s, m.size.cases) for s in strings]  # a draw that fails has -1 in its cells
         found[name] = {"words": float(np.mean(right)), "calls": float(stats["oracle_calls"].mean()), "seconds": round(seconds, 3)}
@@ -162,7 +165,7 @@ def parts(size: Size, out: Path) -> dict[str, Callable[[], Any]]:
     return {f"{k} {name}": partial(part, m) for name, part in made.items() for k, m in enumerate(of[name])}
 
 
-QUICK = Size(replace(testcases.QUICK, cases=2), left=(6,), prompts=1, wrong=(0.0, 0.5))
+QUICK = Size(replace(testcases.QUICK, cases=2), left=(2,), prompts=1, wrong=(0.5,), few=len(task.TOKENS), top_p=1.0)
 
 
 def lab() -> laboratory.Lab:
