@@ -12,9 +12,17 @@ from .._diagnostics import fail, whole_number
 from ._dyck import MOST_STACKS, SUM_TOLERANCE
 
 Rule = tuple[float, str, Sequence[str]]
+Stack = tuple[str, ...]
+Flat = list[tuple[str, float, str, Stack]]
 
 
-def pcfg(rules: Mapping[str, Sequence[Rule]], length: int, depth: int | None = None, *, model: str = "sentences") -> str:
+def pcfg(
+    rules: Mapping[str, Sequence[Rule]],
+    length: int,
+    depth: int | None = None,
+    *,
+    model: str = "sentences",
+) -> str:
     """Return the text of a program whose model draws sentences of a grammar.
 
     A rule A -> a B_1 .. B_m writes the word a, and the nonterminals B_1 .. B_m replace A. The
@@ -47,22 +55,26 @@ def pcfg(rules: Mapping[str, Sequence[Rule]], length: int, depth: int | None = N
     flat, names = _verified(rules), list(rules)
     number = _stacks(flat, names[0], length, depth)
     n = len(number)
-    after = [[number.get((*to, *stack[1:]), n) if stack[:1] == (a,) else n for a, _, _, to in flat] for stack in number]
+    after = [[number.get(_replaced(stack, a, to), n) for a, _, _, to in flat] for stack in number]
     words = list(dict.fromkeys(word for _, _, word, _ in flat))
+    says = [[int(w == word) for w in words] for _, _, word, _ in flat]
     lines = [
-        f"# Sentences of {length} words, at most {depth} nonterminals pending, written by gm.examples.pcfg. Rules, by number:",
+        f"# Sentences of {length} words, at most {depth} nonterminals pending.",
+        "# Written by gm.examples.pcfg. Its rules by number:",
         *[f"#   {k}: {a} -> {' '.join([word, *to])}" for k, (a, _, word, to) in enumerate(flat)],
         f"domain word = labels({', '.join(map(_quoted, words))})",
         f"input n : int = {length}",
         f"input chance[{len(flat)}] : real = {[p for _, p, _, _ in flat]}",
-        f"input says[{len(flat)}, word] : int = {[[int(w == word) for w in words] for _, _, word, _ in flat]}",
-        f"input after[{n}, {len(flat)}] : int = {after}  # the stack behind each rule, by stack; {n} is none",
+        f"input says[{len(flat)}, word] : int = {says}",
+        f"# The stack after each rule, by the stack before it; {n} is none.",
+        f"input after[{n}, {len(flat)}] : int = {after}",
         "index t = range(n)",
         "",
         f"model {model} {{",
         "  var x[i in t] : word",
         f"  latent r[i in t] : range({len(flat)})",
-        f"  latent s[i in range(n + 1)] : range({n})  # the pending nonterminals before word i; none is 0, {names[0]} is 1",
+        f"  # The pending nonterminals before word i: none is 0, {names[0]} is 1.",
+        f"  latent s[i in range(n + 1)] : range({n})",
         "  require s[0] == 1",
         "  require s[n] == 0",
         "  require says[r[i], x[i]] == 1 for i in t",
@@ -73,7 +85,12 @@ def pcfg(rules: Mapping[str, Sequence[Rule]], length: int, depth: int | None = N
     return "\n".join(lines) + "\n"
 
 
-def _stacks(flat: Sequence[tuple[str, float, str, tuple[str, ...]]], start: str, length: int, depth: int) -> dict[tuple[str, ...], int]:
+def _replaced(stack: Stack, name: str, to: Stack) -> Stack | None:
+    """Return the stack after a rule of a nonterminal, None if another one is leftmost."""
+    return (*to, *stack[1:]) if stack[:1] == (name,) else None
+
+
+def _stacks(flat: Flat, start: str, length: int, depth: int) -> dict[Stack | None, int]:
     """Return the numbers of the stacks that a derivation may have, leftmost nonterminal first.
 
     Each pending nonterminal writes a word at least, so that stacks are no deeper than the words
@@ -82,27 +99,31 @@ def _stacks(flat: Sequence[tuple[str, float, str, tuple[str, ...]]], start: str,
     Raises:
         GmlmError: E601 for too many stacks.
     """
-    number, newest = {(): 0, (start,): 1}, [(start,)]
+    number: dict[Stack | None, int] = {(): 0, (start,): 1}
+    newest: list[Stack] = [(start,)]
     for left in reversed(range(length)):
-        reached = {(*to, *stack[1:]) for stack in newest for a, _, _, to in flat if stack[:1] == (a,)}
-        newest = sorted(stack for stack in reached if len(stack) <= min(depth, left))
+        reached = {_replaced(stack, a, to) for stack in newest for a, _, _, to in flat}
+        newest = sorted(s for s in reached if s is not None and len(s) <= min(depth, left))
         for stack in newest:
             number.setdefault(stack, len(number))
         if len(number) > MOST_STACKS:
-            message = f"derivations of {length} words, at most {depth} nonterminals deep, have more than {MOST_STACKS:,} stacks"
+            what = f"derivations of {length} words, at most {depth} nonterminals deep,"
+            message = f"{what} have more than {MOST_STACKS:,} stacks"
             raise fail("E601", message, help="a smaller `depth`, or fewer words")
     return number
 
 
-def _verified(rules: Mapping[str, Sequence[Rule]]) -> list[tuple[str, float, str, tuple[str, ...]]]:
+def _verified(rules: Mapping[str, Sequence[Rule]]) -> Flat:
     """Return all rules as (nonterminal, probability, word, nonterminals)."""
     for name, own in rules.items():
         chances = [p for p, _, _ in own]
-        if not own or not all(0 < p <= 1 for p in chances) or abs(math.fsum(chances) - 1) > SUM_TOLERANCE:
-            raise fail("E507", f"the probabilities of `{name}` must be above 0 and sum to 1, got {chances}")
+        if not all(0 < p <= 1 for p in chances) or abs(math.fsum(chances) - 1) > SUM_TOLERANCE:
+            wanted = "must be above 0 and sum to 1"
+            raise fail("E507", f"the probabilities of `{name}` {wanted}, got {chances}")
         unknown = [b for _, _, to in own for b in to if b not in rules]
         if unknown:
-            raise fail("E507", f"`{name}` has a rule with the nonterminal `{unknown[0]}`, which has no rules", help="`rules[..]` of it")
+            message = f"`{name}` has a rule with the nonterminal `{unknown[0]}`, which has no rules"
+            raise fail("E507", message, help="a key of `rules` for each nonterminal")
     if not rules:
         raise fail("E507", "a grammar has at least one nonterminal, the start")
     return [(name, p, word, tuple(to)) for name, own in rules.items() for p, word, to in own]

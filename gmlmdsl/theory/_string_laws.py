@@ -42,7 +42,13 @@ from ..guided import (
     verify_values,
 )
 from ..plan import BUDGET
-from .limits import INPUTS_AT_ONCE, LISTED_COUPONS, MOST_NODES, MOST_WALK_OPERATIONS, PREFIXES_AT_ONCE
+from .limits import (
+    INPUTS_AT_ONCE,
+    LISTED_COUPONS,
+    MOST_NODES,
+    MOST_WALK_OPERATIONS,
+    PREFIXES_AT_ONCE,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -86,7 +92,8 @@ class Values:
 class PrefixTree:
     """All prefixes that begin with the root prefix, ordered by length.
 
-    The tree also has prefixes that contain an `end` symbol, which no walk reaches.
+    The tree of all prefixes also has those that contain an `end` symbol, which no walk reaches. In
+    a tree of the prefixes that can be drawn, symbols of probability 0 have no child.
 
     Attributes:
         codes: shape (nodes, cells), -1 after each prefix.
@@ -96,7 +103,8 @@ class PrefixTree:
         value: log V of prefixes as `value[nodes]`, -inf if V is 0.
         whole: whether a prefix is a whole string.
         parent: the node of the prefix without its last symbol, -1 for the root.
-        child: the nodes with one more symbol, shape (nodes, values), -1 if a string is full.
+        child: the nodes with one more symbol, shape (nodes, values), -1 if a string is full or the
+            symbol has no child.
         start: the node of the prompt.
     """
 
@@ -172,11 +180,12 @@ def prefix_tree(game: Game, named: Named, prompt: Array, erased: bool, what: str
     law, value = _asked(game, codes, depth, whole, min(INPUTS_AT_ONCE, len(depth)))
     verify_laws(np.isnan(law).any(axis=1) & ~whole, codes, named.oracle)
     at = 0 if not erased else int(offset[len(prompt)] + (np.ravel_multi_index(tuple(prompt), (q,) * len(prompt)) if len(prompt) else 0))
-    return PrefixTree(codes, depth, law, _values(game, named, codes, depth, whole, value), whole, parent, child, at)
+    judged = _values(game, named, codes, depth, whole, value)
+    return PrefixTree(codes, depth, law, judged, whole, parent, child, at)
 
 
 def _narrowed_tree(game: Game, named: Named, prompt: Array, what: str) -> PrefixTree:
-    """Return the tree of the prefixes that can be drawn, because `top_k` or `top_p` exclude symbols.
+    """Return the tree of the prefixes that can be drawn under `top_k` or `top_p`.
 
     It is listed level by level. A prefix has children for the symbols of positive probability
     alone, and a whole string has none.
@@ -204,14 +213,17 @@ def _narrowed_tree(game: Game, named: Named, prompt: Array, what: str) -> Prefix
         parents.append(total - len(codes) + prefix)
         total += len(prefix)
         if total > MOST_NODES:
-            raise _too_many(f"{what}: {total:,} prefixes of up to {at + 1 - len(prompt)} of {n - len(prompt)} symbols can be drawn")
+            drawn = f"{at + 1 - len(prompt)} of {n - len(prompt)} symbols can be drawn"
+            raise _too_many(f"{what}: {total:,} prefixes of up to {drawn}")
         codes = codes[prefix]
         codes[:, at] = symbol
     codes, law = np.concatenate(rows), np.concatenate(laws)
     depth = (codes >= 0).sum(axis=1)
-    whole, value = _whole(game, codes, depth), None if values[0] is None else np.concatenate(values)
+    whole = _whole(game, codes, depth)
+    value = None if values[0] is None else np.concatenate(values)
     judged = _values(game, named, codes, depth, whole, value)
-    return PrefixTree(codes, depth, law, judged, whole, np.concatenate(parents), np.concatenate(children), 0)
+    parent, child = np.concatenate(parents), np.concatenate(children)
+    return PrefixTree(codes, depth, law, judged, whole, parent, child, 0)
 
 
 def _too_many(found: str) -> Exception:
@@ -225,9 +237,19 @@ def _whole(game: Game, codes: Array, depth: Array) -> Array:
     return np.asarray(game.rules.whole(depth, last))
 
 
-def _values(game: Game, named: Named, codes: Array, depth: Array, whole: Array, value: Array | None) -> Values:
+def _values(
+    game: Game,
+    named: Named,
+    codes: Array,
+    depth: Array,
+    whole: Array,
+    value: Array | None,
+) -> Values:
     """Return log V of the prefixes, which the user's Python code computes only on request."""
-    ask: Callable[[Array], Array] = lambda new: _judged(game, codes[new], depth[new], whole[new])  # noqa: E731
+
+    def ask(new: Array) -> Array:
+        return _judged(game, codes[new], depth[new], whole[new])
+
     return Values(codes, ask if value is None else value.__getitem__, named)
 
 
@@ -249,7 +271,13 @@ def _listed(root: Array, n: int, q: int) -> tuple[Array, Array, Array, Array]:
     return np.concatenate(rows), depth, parent, np.concatenate([[0], np.cumsum(counts)])
 
 
-def _asked(game: Game, codes: Array, depth: Array, whole: Array, many: int) -> tuple[Array, Array | None]:
+def _asked(
+    game: Game,
+    codes: Array,
+    depth: Array,
+    whole: Array,
+    many: int,
+) -> tuple[Array, Array | None]:
     """Return the distribution after every prefix, and the values, of so many rows in one call.
 
     The values are None if the user's Python code gives them, which is called only on request.
@@ -587,8 +615,8 @@ def _moves(tree: PrefixTree, first: bool) -> scipy.sparse.csr_matrix:
         if not tree.whole[s]:
             possible = np.flatnonzero(tree.law[s])
             children = tree.child[s, possible]
-            for child, law, below in zip(children, tree.law[s, possible], tree.value[children], strict=True):
-                here[int(child)] = float(np.log(law) + below)
+            weights_below = np.log(tree.law[s, possible]) + tree.value[children]
+            here.update(zip(children.tolist(), weights_below.tolist(), strict=True))
         most = max(here.values(), default=NEVER)
         here = {s: 0.0} if most == NEVER else {k: w - most for k, w in here.items() if w > NEVER}
         total = sum(np.exp(w) for w in here.values())
