@@ -59,7 +59,7 @@ class Size:
 
     lab: testcases.Size = SHORT
     left: tuple[int, ...] = (6, 8)
-    prompts: int = 2
+    prompts: int = 1
     wrong: tuple[float, ...] = (0.05, 0.2, 0.5)
     few: int = 3
     top_p: float = 0.95
