@@ -52,14 +52,19 @@ def pcfg(
     depth = length if depth is None else min(whole_number("depth", depth, 1), length)
     if not model.isidentifier():
         raise fail("E507", f"model must be a name, got {model!r}")
-    flat, names = _verified(rules), list(rules)
-    number = _stacks(flat, names[0], length, depth)
+    flat, start = _verified(rules), next(iter(rules))
+    number = _stacks(flat, start, length, depth)
     n = len(number)
     after = [[number.get(_replaced(stack, a, to), n) for a, _, _, to in flat] for stack in number]
-    words = list(dict.fromkeys(word for _, _, word, _ in flat))
+    title = f"# Sentences of {length} words, at most {depth} nonterminals pending."
+    return "\n".join([title, *_lines(flat, start, length, after, model)]) + "\n"
+
+
+def _lines(flat: Flat, start: str, length: int, after: list[list[int]], model: str) -> list[str]:
+    """Return the lines of the program; `after` has the number of the stack after each rule."""
+    n, words = len(after), list(dict.fromkeys(word for _, _, word, _ in flat))
     says = [[int(w == word) for w in words] for _, _, word, _ in flat]
-    lines = [
-        f"# Sentences of {length} words, at most {depth} nonterminals pending.",
+    return [
         "# Written by gm.examples.pcfg. Its rules by number:",
         *[f"#   {k}: {a} -> {' '.join([word, *to])}" for k, (a, _, word, to) in enumerate(flat)],
         f"domain word = labels({', '.join(map(_quoted, words))})",
@@ -73,7 +78,7 @@ def pcfg(
         f"model {model} {{",
         "  var x[i in t] : word",
         f"  latent r[i in t] : range({len(flat)})",
-        f"  # The pending nonterminals before word i: none is 0, {names[0]} is 1.",
+        f"  # The pending nonterminals before word i: none is 0, {start} is 1.",
         f"  latent s[i in range(n + 1)] : range({n})",
         "  require s[0] == 1",
         "  require s[n] == 0",
@@ -82,12 +87,13 @@ def pcfg(
         "  factor log(chance[r[i]]) for i in t",
         "}",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _replaced(stack: Stack, name: str, to: Stack) -> Stack | None:
     """Return the stack after a rule of a nonterminal, None if another one is leftmost."""
-    return (*to, *stack[1:]) if stack[:1] == (name,) else None
+    if stack[:1] != (name,):
+        return None
+    return (*to, *stack[1:])
 
 
 def _stacks(flat: Flat, start: str, length: int, depth: int) -> dict[Stack | None, int]:
@@ -115,18 +121,23 @@ def _stacks(flat: Flat, start: str, length: int, depth: int) -> dict[Stack | Non
 
 def _verified(rules: Mapping[str, Sequence[Rule]]) -> Flat:
     """Return all rules as (nonterminal, probability, word, nonterminals)."""
+    if not rules:
+        raise fail("E507", "a grammar has at least one nonterminal, the start")
     for name, own in rules.items():
-        chances = [p for p, _, _ in own]
-        if not all(0 < p <= 1 for p in chances) or abs(math.fsum(chances) - 1) > SUM_TOLERANCE:
-            wanted = "must be above 0 and sum to 1"
-            raise fail("E507", f"the probabilities of `{name}` {wanted}, got {chances}")
-        unknown = [b for _, _, to in own for b in to if b not in rules]
+        _verify_chances(name, [p for p, _, _ in own])
+    flat = [(name, p, word, tuple(to)) for name, own in rules.items() for p, word, to in own]
+    for name, _, _, to in flat:
+        unknown = sorted({*to} - {*rules})
         if unknown:
             message = f"`{name}` has a rule with the nonterminal `{unknown[0]}`, which has no rules"
             raise fail("E507", message, help="a key of `rules` for each nonterminal")
-    if not rules:
-        raise fail("E507", "a grammar has at least one nonterminal, the start")
-    return [(name, p, word, tuple(to)) for name, own in rules.items() for p, word, to in own]
+    return flat
+
+
+def _verify_chances(name: str, chances: list[float]) -> None:
+    if not all(0 < p <= 1 for p in chances) or abs(math.fsum(chances) - 1) > SUM_TOLERANCE:
+        wanted = "must be above 0 and sum to 1"
+        raise fail("E507", f"the probabilities of `{name}` {wanted}, got {chances}")
 
 
 def _quoted(word: str) -> str:
