@@ -11,6 +11,7 @@ FOLDERS = {
     "bracket_walks": "brackets",
     "testcases": "testcases",
     "testcase_steps": "testcases",
+    "testcase_walks": "testcases",
     "topics": "topics",
     "dyck": "dyck",
     "dyck_weight": "dyck",

@@ -20,6 +20,14 @@ def seldom(prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return ((_mixed(prefixes, lengths) >> np.uint64(11)) * 2.0**-53 >= 0.1).astype(float)
 
 
+wrong_share = 0.0  # of prefixes about which `flipped` is wrong; the laboratory sets it
+
+
+def flipped(verdicts: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Verdicts that are wrong with probability `wrong_share`, always about the same prefixes."""
+    return np.where((_mixed(prefixes, lengths) >> np.uint64(11)) * 2.0**-53 < wrong_share, 1 - verdicts, verdicts)
+
+
 def _mixed(prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """64 bits of each prefix."""
     rows = np.where(np.arange(prefixes.shape[1]) < lengths[:, None], prefixes + 1, 0).astype(np.uint64)

@@ -587,7 +587,7 @@ def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes:
     if engine is not None:
         sums, table = engine.laws(np.maximum(codes, 0), graph.most_values)
         found = verified_partition(graph, _working(sums.values), PREFIX)
-        own = table[np.searchsorted(engine.free, cell), : graph.sizes[cell]]
+        own = _own(table, engine.free, graph, cell)[: graph.sizes[cell]]
         return _working(np.where(np.isfinite(found), own, np.nan).T)
     try:
         _, c = kept.whole("the distribution of the next symbol")
@@ -615,7 +615,17 @@ def _next(graph: FactorGraph, device: derive.Graph, params: Params, codes: Array
     """Return the marginals of one cell given the seen cells, by the program of `marginals`."""
     found, table = _laws(device, params, np.maximum(codes, 0).astype(np.int32), c, seen_term(graph, c, codes >= 0, codes))
     verified_partition(graph, found, PREFIX)
-    return np.where(np.isfinite(found), table[np.searchsorted(np.asarray(c.free), cell)], np.nan).T
+    return np.where(np.isfinite(found), _own(table, c.free, graph, cell), np.nan).T
+
+
+def _own(table: Array, free: Array, graph: FactorGraph, cell: int) -> Array:
+    """Return the values of one cell in a table of the free cells.
+
+    A cell with one value is not among the free cells: its value has probability 1.
+    """
+    if graph.sizes[cell] == 1:
+        return np.ones(table.shape[1:])
+    return table[np.searchsorted(np.asarray(free), cell)]
 
 
 def ancestors(graph: FactorGraph, seeds: Array) -> Array:

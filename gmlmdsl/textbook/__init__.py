@@ -4,3 +4,4 @@ In: sizes and probabilities. Out: the text of a program. Never: models, numbers 
 """
 
 from ._dyck import dyck as dyck
+from ._pcfg import pcfg as pcfg

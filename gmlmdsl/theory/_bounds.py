@@ -270,7 +270,9 @@ class GeneralizationBound:
         tensorization: C_AT.
         log_configurations: ln |X|.
         log_cover: ln C_eps. C_eps is the product over parameters of ceil(range L_j d / eps), with
-            the number d of parameters with range L_j > 0.
+            the number d of parameters with range L_j > 0. The log-conditionals of a part differ
+            from those of its middle by at most eps / 2, which is all that the proof needs of
+            Assumption 4.
         log_beta: ln beta, the logarithm of the smallest conditional probability in the box.
         lipschitz: the Lipschitz constant L_j by entry of the parameters.
         widths: the range of each entry.

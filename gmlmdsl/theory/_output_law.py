@@ -300,10 +300,12 @@ def output_law(
 
     The mean costs of a draw are returned too.
 
-    For samplers that draw symbol by symbol every prefix is enumerated. Rejection and unbounded
-    tries are geometric series. Algorithm 1 is dynamic programming over (prefix, quota). The walk's
-    distribution is its matrix to the power of `steps`, and its calls are the nodes that it leaves
-    for the first time. Best of n is the distribution of a maximum.
+    For samplers that draw symbol by symbol every prefix is enumerated. If these are too many and
+    the sampler has `top_k` or `top_p`, the prefixes that can be drawn are enumerated instead,
+    unless it may erase symbols of the prompt. Rejection and unbounded tries are geometric series.
+    Algorithm 1 is dynamic programming over (prefix, quota). The walk's distribution is its matrix
+    to the power of `steps`, and its calls are the nodes that it leaves for the first time. Best of
+    n is the distribution of a maximum.
 
     For `refinement` and its presets every pass is enumerated, for a network or for the exact
     conditionals of a joint distribution. The hypotheses are rows with their open cells and the

@@ -42,7 +42,13 @@ from ..guided import (
     verify_values,
 )
 from ..plan import BUDGET
-from .limits import INPUTS_AT_ONCE, LISTED_COUPONS, MOST_NODES, MOST_WALK_OPERATIONS
+from .limits import (
+    INPUTS_AT_ONCE,
+    LISTED_COUPONS,
+    MOST_NODES,
+    MOST_WALK_OPERATIONS,
+    PREFIXES_AT_ONCE,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -86,7 +92,8 @@ class Values:
 class PrefixTree:
     """All prefixes that begin with the root prefix, ordered by length.
 
-    The tree also has prefixes that contain an `end` symbol, which no walk reaches.
+    The tree of all prefixes also has those that contain an `end` symbol, which no walk reaches. In
+    a tree of the prefixes that can be drawn, symbols of probability 0 have no child.
 
     Attributes:
         codes: shape (nodes, cells), -1 after each prefix.
@@ -96,7 +103,8 @@ class PrefixTree:
         value: log V of prefixes as `value[nodes]`, -inf if V is 0.
         whole: whether a prefix is a whole string.
         parent: the node of the prefix without its last symbol, -1 for the root.
-        child: the nodes with one more symbol, shape (nodes, values), -1 if a string is full.
+        child: the nodes with one more symbol, shape (nodes, values), -1 if a string is full or the
+            symbol has no child.
         start: the node of the prompt.
     """
 
@@ -158,22 +166,91 @@ def prefix_tree(game: Game, named: Named, prompt: Array, erased: bool, what: str
         GmlmError: E601 for too many prefixes.
     """
     n, q, root = game.rules.n_cells, game.rules.n_values, 0 if erased else len(prompt)
-    levels = n - root
+    levels, narrowed = n - root, game.rules.top_k is not None or game.rules.top_p is not None
     count = sum(float(q) ** h for h in range(levels + 1))
+    if count > MOST_NODES and narrowed and not erased:
+        return _narrowed_tree(game, named, prompt, what)
     if count > MOST_NODES:
-        message = f"{what}: {count:.3g} prefixes of {levels} symbols of {q} values, more than the {MOST_NODES:,} that are listed"
-        raise fail("E601", message, help="shorter strings, or a longer prompt; `sample` draws")
+        raise _too_many(f"{what}: {count:.3g} prefixes of {levels} symbols of {q} values")
     codes, depth, parent, offset = _listed(prompt[:root], n, q)
     child = np.full((len(depth), q), -1)
     inner = depth < n
     child[inner] = 1 + q * np.arange(int(inner.sum()))[:, None] + np.arange(q)
-    last = codes[np.arange(len(depth)), np.maximum(depth - 1, 0)]
-    whole = np.asarray(game.rules.whole(depth, last))
-    law, value = _asked(game, codes, depth, whole)
+    whole = _whole(game, codes, depth)
+    law, value = _asked(game, codes, depth, whole, min(INPUTS_AT_ONCE, len(depth)))
     verify_laws(np.isnan(law).any(axis=1) & ~whole, codes, named.oracle)
-    value = Values(codes, (lambda new: _judged(game, codes[new], depth[new], whole[new])) if value is None else value.__getitem__, named)
     at = 0 if not erased else int(offset[len(prompt)] + (np.ravel_multi_index(tuple(prompt), (q,) * len(prompt)) if len(prompt) else 0))
-    return PrefixTree(codes, depth, law, value, whole, parent, child, at)
+    judged = _values(game, named, codes, depth, whole, value)
+    return PrefixTree(codes, depth, law, judged, whole, parent, child, at)
+
+
+def _narrowed_tree(game: Game, named: Named, prompt: Array, what: str) -> PrefixTree:
+    """Return the tree of the prefixes that can be drawn under `top_k` or `top_p`.
+
+    It is listed level by level. A prefix has children for the symbols of positive probability
+    alone, and a whole string has none.
+
+    Raises:
+        GmlmError: E601 for too many prefixes, before the level that has too many is evaluated.
+    """
+    n, q = game.rules.n_cells, game.rules.n_values
+    codes = np.full((1, n), -1, np.int32)
+    codes[0, : len(prompt)] = prompt
+    rows, laws, values, parents, children, total = [], [], [], [np.array([-1])], [], 1
+    for at in range(len(prompt), n + 1):
+        depth = np.full(len(codes), at)
+        whole = _whole(game, codes, depth)
+        law, value = _asked(game, codes, depth, whole, PREFIXES_AT_ONCE)
+        verify_laws(np.isnan(law).any(axis=1) & ~whole, codes, named.oracle)
+        law = np.where(whole[:, None], 0.0, law)
+        rows, laws, values = [*rows, codes], [*laws, law], [*values, value]
+        prefix, symbol = np.nonzero(law)
+        child = np.full((len(codes), q), -1)
+        child[prefix, symbol] = total + np.arange(len(prefix))
+        children.append(child)
+        if not len(prefix):
+            break
+        parents.append(total - len(codes) + prefix)
+        total += len(prefix)
+        if total > MOST_NODES:
+            drawn = f"{at + 1 - len(prompt)} of {n - len(prompt)} symbols can be drawn"
+            raise _too_many(f"{what}: {total:,} prefixes of up to {drawn}")
+        codes = codes[prefix]
+        codes[:, at] = symbol
+    codes, law = np.concatenate(rows), np.concatenate(laws)
+    depth = (codes >= 0).sum(axis=1)
+    whole = _whole(game, codes, depth)
+    value = None if values[0] is None else np.concatenate(values)
+    judged = _values(game, named, codes, depth, whole, value)
+    parent, child = np.concatenate(parents), np.concatenate(children)
+    return PrefixTree(codes, depth, law, judged, whole, parent, child, 0)
+
+
+def _too_many(found: str) -> Exception:
+    message = f"{found}, more than the {MOST_NODES:,} that are listed"
+    return fail("E601", message, help="shorter strings, or a longer prompt; `sample` draws")
+
+
+def _whole(game: Game, codes: Array, depth: Array) -> Array:
+    """Return which prefixes are whole strings."""
+    last = codes[np.arange(len(depth)), np.maximum(depth - 1, 0)]
+    return np.asarray(game.rules.whole(depth, last))
+
+
+def _values(
+    game: Game,
+    named: Named,
+    codes: Array,
+    depth: Array,
+    whole: Array,
+    value: Array | None,
+) -> Values:
+    """Return log V of the prefixes, which the user's Python code computes only on request."""
+
+    def ask(new: Array) -> Array:
+        return _judged(game, codes[new], depth[new], whole[new])
+
+    return Values(codes, ask if value is None else value.__getitem__, named)
 
 
 def _listed(root: Array, n: int, q: int) -> tuple[Array, Array, Array, Array]:
@@ -194,14 +271,20 @@ def _listed(root: Array, n: int, q: int) -> tuple[Array, Array, Array, Array]:
     return np.concatenate(rows), depth, parent, np.concatenate([[0], np.cumsum(counts)])
 
 
-def _asked(game: Game, codes: Array, depth: Array, whole: Array) -> tuple[Array, Array | None]:
-    """Return the distribution after every prefix, and the values.
+def _asked(
+    game: Game,
+    codes: Array,
+    depth: Array,
+    whole: Array,
+    many: int,
+) -> tuple[Array, Array | None]:
+    """Return the distribution after every prefix, and the values, of so many rows in one call.
 
     The values are None if the user's Python code gives them, which is called only on request.
     """
     laws, values = [], []
     hosted, own = is_host(game.oracle), Game(game.oracle, None, game.method, game.rules) if is_host(game.judge) else game
-    many = min(INPUTS_AT_ONCE, len(depth), max(1, int(BUDGET.bytes // max(1.0, getattr(game.oracle, "row_bytes", 1.0)))))
+    many = min(many, max(1, int(BUDGET.bytes // max(1.0, getattr(game.oracle, "row_bytes", 1.0)))))
     for start in range(0, len(depth), many):
         rows = slice(start, start + many)
         piece, lengths, ends = codes[rows], depth[rows], whole[rows]
@@ -373,16 +456,17 @@ def _by_value(tree: PrefixTree, method: TokenwiseByValue, start: Array, looks_ah
         if mass[s] == 0 or tree.whole[s]:
             continue
         here, mass[s] = mass[s], 0.0
-        law, children = tree.law[s], tree.child[s]
-        most = tree.value[children[law > 0]].max()
+        possible = np.flatnonzero(tree.law[s])
+        law, children = tree.law[s, possible], tree.child[s, possible]
+        most = tree.value[children].max()
         if most == NEVER:
             failed += here
             continue
-        good = np.where(law > 0, law * np.exp(np.minimum(tree.value[children] - most, 0)), 0.0)
+        good = law * np.exp(np.minimum(tree.value[children] - most, 0))
         refused = max(0.0, 1 - good.sum())
         tries = 1 / good.sum() if method.tries is None else _tries(refused, method.tries)
         failed += 0.0 if method.tries is None else here * refused**method.tries
-        calls, checks = calls + here * tries, checks + here * len(law)
+        calls, checks = calls + here * tries, checks + here * tree.law.shape[1]
         mass[children] += here * good * tries
     return StringLaw(mass, failed, calls, checks)
 
@@ -529,9 +613,10 @@ def _moves(tree: PrefixTree, first: bool) -> scipy.sparse.csr_matrix:
         if s != tree.start and not (first and tree.whole[s]):
             here[int(tree.parent[s])] = float(tree.value[s])
         if not tree.whole[s]:
-            below = tree.value[tree.child[s]]
-            for a in np.flatnonzero(tree.law[s]):
-                here[int(tree.child[s, a])] = float(np.log(tree.law[s, a]) + below[a])
+            possible = np.flatnonzero(tree.law[s])
+            children = tree.child[s, possible]
+            weights_below = np.log(tree.law[s, possible]) + tree.value[children]
+            here.update(zip(children.tolist(), weights_below.tolist(), strict=True))
         most = max(here.values(), default=NEVER)
         here = {s: 0.0} if most == NEVER else {k: w - most for k, w in here.items() if w > NEVER}
         total = sum(np.exp(w) for w in here.values())

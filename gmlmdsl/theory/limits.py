@@ -136,5 +136,6 @@ MOST_NUMBERS = 1 << 25  # limit on the numbers in the conditionals of these conf
 PROFILE_DRAWS = 1024  # drawn configurations, if `draws=` is not given
 REVEALED_AT_ONCE = 256  # drawn configurations in one call
 MOST_NODES = 1 << 16  # prefixes that are listed
+PREFIXES_AT_ONCE = 1 << 8  # prefixes of one length in one call, if not all are listed
 MOST_WALK_OPERATIONS = 1e10  # limit on the operations with the walk's matrix
 LISTED_COUPONS = 12  # limit on the symbols whose subsets are enumerated

@@ -288,3 +288,24 @@ def test_losses_of_masks_that_are_drawn(of: Case, monkeypatch: pytest.MonkeyPatc
             table = of.oracle.log_conditional(of.params, row, block)
             losses.append(-table[tuple(row[sorted(block)])])
     np.testing.assert_allclose(found, np.mean(losses), **EXACT)
+
+
+ONE_VALUE = """
+domain word = labels("a")
+index t = range(3)
+model words {
+  var x[i in t] : word
+  latent s[i in t] : range(2)
+  factor 0.7 * s[i] * s[i + 1] + 0.3 * s[i] for i in t if i < 2
+}
+"""
+
+
+@pytest.mark.parametrize("on_host", [True, False])
+def test_the_only_value_of_a_symbol_is_certain(on_host: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells of one value are not eliminated, and no other cell's law is taken for theirs."""
+    if not on_host:
+        monkeypatch.setattr("gmlmdsl.evaluate._exact_answers.Contractions.on_host", lambda *a, **k: None)
+    model = gm.parse(ONE_VALUE).model()
+    for n in range(3):
+        np.testing.assert_array_equal(model.next_symbol({}, [["a"] * n]), [[1.0]])

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import re
+import sys
+import types
+from typing import Any
 
 import guided_brute as brute
 import jax
@@ -10,11 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from chi_square import p_value
-from guided_cases import CASES, SAMPLERS, wanted
+from guided_cases import CASES, HEAD, NEXT, SAMPLERS, TABLE, WANTED, wanted
 from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.guided import Setting, View
+from gmlmdsl.theory import _string_laws
 
 NAMES = [line.split()[1] for line in SAMPLERS.strip().splitlines()]
 EXACT = [n for n in NAMES if n not in ("wide", "long", "noisy_best")]
@@ -33,6 +38,61 @@ def test_a_prompt_is_where_strings_begin(sampler: str):
     c = CASES["hmm"]
     found = gm.theory.output_law(c.model, c.params, sampler, prompt=["c", "a"])
     assert brute.error(found, wanted(c, sampler, (2, 0))) < 1e-10
+
+
+NARROWED = """
+value own   for words = python("narrowed_values:ones")
+sampler rej  for words = rejection(can, top_k = 2)
+sampler few  for words = rejection(can, tries = 2, top_p = 0.75)
+sampler tok  for words = tokenwise_rejection(can, top_k = 2)
+sampler tokv for words = tokenwise_rejection(truth, tries = 2, top_k = 2)
+sampler mine for words = tokenwise_rejection(own, top_k = 2)
+sampler back for words = backtracking(can, quota = 2, stride = 2, top_k = 2)
+sampler drop for words = backtracking(can, quota = 2, stride = 1, regenerate = none, end = "c", top_k = 2)
+sampler walk for words = value_guided(truth, steps = 40, end = "c", top_p = 0.75)
+sampler leaf for words = value_guided(rough, steps = 40, result = first_leaf, leaf = can, top_k = 2)
+sampler node for words = value_guided(truth, steps = 40, result = uniform_node, end = "c", top_k = 2)
+sampler blk  for words = block_best_of(truth, n = 2, block = 2, end = "c", top_k = 2)
+sampler draw for words = autoregressive(decode = sample, end = "c", top_k = 2)
+sampler erase for words = backtracking(can, quota = 1, stride = 2, erase_prompt = true, top_k = 2)
+sampler free for words = autoregressive(decode = sample)
+"""
+
+
+def narrowed() -> str:
+    judges = re.sub(r"^(verifier|value) (\w+) ", r"\1 \2 for words ", WANTED, flags=re.M)
+    return HEAD.format(n=4) + NEXT + TABLE + judges + NARROWED
+
+
+NARROWED_NAMES = [line.split()[1] for line in NARROWED.splitlines() if line.startswith("sampler")][:-2]
+
+
+@pytest.mark.parametrize("name", thinned(NARROWED_NAMES, 6))
+def test_where_not_all_prefixes_can_be_listed_those_that_can_be_drawn_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = types.ModuleType("narrowed_values")
+    module.ones = lambda prefixes, lengths: (prefixes == 1).sum(axis=1) + 1.0
+    monkeypatch.setitem(sys.modules, "narrowed_values", module)
+    model = gm.parse(narrowed(), allow_python=True).model("words")
+    for prompt in ([], ["a"]):
+        wanted = gm.theory.output_law(model, {}, name, prompt=prompt, seed=3)
+        with monkeypatch.context() as patched:
+            patched.setattr(_string_laws, "MOST_NODES", 31 if not prompt else 15)  # those of two symbols a level, of 121 and 40
+            found = gm.theory.output_law(model, {}, name, prompt=prompt, seed=3)
+        order = [np.lexsort(law.strings.T) for law in (found, wanted)]
+        assert found.strings[order[0]].tolist() == wanted.strings[order[1]].tolist()
+        np.testing.assert_allclose(found.probabilities[order[0]], wanted.probabilities[order[1]], rtol=1e-12)
+        for cost in ("fail", "expected_calls", "expected_verifications", "expected_runs"):
+            assert getattr(found, cost) == pytest.approx(getattr(wanted, cost), rel=1e-12, abs=1e-12, nan_ok=True), cost
+
+
+def test_too_many_prefixes_that_can_be_drawn_are_refused_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = gm.parse(narrowed(), allow_python=True).model("words")
+    monkeypatch.setattr(_string_laws, "MOST_NODES", 30)
+    with pytest.raises(gm.GmlmError, match="E601.*: 31 prefixes of up to 4 of 4 symbols can be drawn, more than the 30 that are listed"):
+        gm.theory.output_law(model, {}, "rej")
+    for name in ("free", "erase"):  # nothing is excluded; prefixes of any length are reached from the prompt
+        with pytest.raises(gm.GmlmError, match="E601.*: 121 prefixes of 4 symbols of 3 values, more than the 30"):
+            gm.theory.output_law(model, {}, name)
 
 
 @pytest.mark.slow

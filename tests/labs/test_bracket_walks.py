@@ -12,6 +12,7 @@ import brackets
 import laboratory
 import numpy as np
 import pytest
+import walks
 from markdown_blocks import ROOT
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -26,8 +27,8 @@ def law(strings: Any, probabilities: Any, fail: float = 0.0) -> Any:
 
 def test_distances_are_those_of_strings_that_are_given_and_tell_words_from_others() -> None:
     target = law([[0, 1], [2, 3]], [0.5, 0.5])
-    assert bracket_walks.distances(target, target) == {"tv": 0, "words": 1, "tv of words": 0, "calls": 8, "checks": 4}
-    found = bracket_walks.distances(law([[0, 1], [0, 3]], [0.3, 0.5], 0.2), target)
+    assert walks.distances(target, target) == {"tv": 0, "words": 1, "tv of words": 0, "calls": 8, "checks": 4}
+    found = walks.distances(law([[0, 1], [0, 3]], [0.3, 0.5], 0.2), target)
     assert found == pytest.approx({"tv": 0.625, "words": 0.375, "tv of words": 0.5, "calls": 10, "checks": 5})
 
 
@@ -38,11 +39,11 @@ def test_the_target_is_the_restricted_distribution_and_the_walk_settles_there_wh
     m.weights = m.model().init_params(1)
     m.examples = (m.cut(3) * 20 + [[*s[:-1], s[-1] ^ 1] for s in m.cut(3)] * 20, np.repeat([0, 1], 20))  # taught the wrong way round
     params, prompt = m.learnt_from(20), m.cut(2)[0]
-    target = m.law("exact", prompt, params)
+    target = walks.law(m, "exact", prompt, params)
     rows = np.array([[*prompt, *end] for end in itertools.product(range(4), repeat=2)])
     p = np.exp(np.asarray(m.model().log_prob(m.weights, rows), float)) * brackets.is_right(size.lab, list(rows))
     np.testing.assert_allclose(target.probabilities, (p / p.sum())[p > 0], rtol=1e-4)
-    found = {name: bracket_walks.distances(m.law(name, prompt, params), target) for name in bracket_walks.SAMPLERS}
+    found = {name: walks.distances(walks.law(m, name, prompt, params), target) for name in bracket_walks.SAMPLERS}
     assert found["walk"]["tv"] < 1e-3 and found["walk"]["words"] == pytest.approx(1)
     assert found["first leaf"]["words"] == pytest.approx(1) and found["filter, the truth"]["words"] == pytest.approx(1)
     assert found["symbols by value"]["tv"] > 0.01

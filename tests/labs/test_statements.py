@@ -276,3 +276,13 @@ def test_the_quick_size_runs(tmp_path, capsys):
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         assert laboratory.main(statements.lab(), ["--quick", "--out", str(tmp_path)]) == 0
     assert "agree" in capsys.readouterr().out
+
+
+def test_the_least_calls_for_a_hidden_string_are_those_of_the_best_order_of_questions():
+    """Of M strings one is asked about; of one that is left nothing has to be asked."""
+    least = [0.0, 0.0]
+    for m in range(2, 33):
+        least.append(1 + (m - 1) / m * least[m - 1])
+    table = statement_tables.hidden_table({str(n): {"calls": 1, "fails": 0.0, "calls of symbols": 1} for n in (2, 4, 6)})
+    printed = [float(line.split("|")[4]) for line in table.splitlines()[2:]]
+    np.testing.assert_allclose(printed, [least[2], least[8], least[32]], rtol=1e-5)

@@ -12,11 +12,12 @@ from typing import Any
 import brackets
 import laboratory
 import numpy as np
+from walks import FEW, Samplers, Values, exact_part, map_part
 
 import gmlmdsl as gm
 
 HERE = Path(__file__).resolve().parent
-SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {  # by name of a row: a sampler of brackets.gmlm, and its inputs
+SAMPLERS: Samplers = {  # of brackets.gmlm
     "exact": ("exact", {}),
     "plain": ("back", {"quota": 0}),
     "Algorithm 1": ("back", {}),
@@ -26,11 +27,7 @@ SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {  # by name of a row: a sampl
     "first leaf": ("first", {}),
     "walk": ("walk", {}),
 }
-FEW = ("plain", "Algorithm 1", "symbols by value", "first leaf")  # that end by few calls: of unseen prompts, and with worse verifiers
 SETTINGS = {"samplers": {k: [s, i] for k, (s, i) in SAMPLERS.items()}, "few": FEW}
-Values = dict[str, Any]
-
-
 SHORT = replace(brackets.Size(), length=16, width=32, steps=1000, words=32_000, errors=200, unseen=200)
 
 
@@ -54,7 +51,9 @@ class Size:
 
 
 class Walked(brackets.Trained):
-    """The network of one seed with verifiers of its prefixes; top_p is 1: the target is the network's own restricted distribution."""
+    """The network of one seed with verifiers of its prefixes."""
+
+    samplers, top_p = SAMPLERS, 1.0
 
     def __init__(self, size: Size, seed: int, folder: Path):
         super().__init__(size.lab, seed, folder)
@@ -75,33 +74,14 @@ class Walked(brackets.Trained):
         rows = brackets.words(self.size, brackets.OFTEN, self.walks.prompts, 900 + self.seed)
         return [row[: self.size.length - left].tolist() for row in rows]
 
-    def law(self, name: str, prompt: Sequence[int], params: dict[str, Any]) -> gm.theory.OutputLaw:
-        sampler, inputs = SAMPLERS[name]
-        found = gm.theory.output_law(self.model(top_p=1.0, **inputs), params, sampler, prompt=list(prompt))
-        assert isinstance(found, gm.theory.OutputLaw)
-        return found
+    @property
+    def learnt(self) -> Sequence[int]:
+        return self.walks.learnt
 
-
-def distances(law: gm.theory.OutputLaw, target: gm.theory.OutputLaw) -> Values:
-    """How far the strings of a sampler are from the restricted distribution, where it gives one.
-
-    Returns:
-        "tv", the total variation; "words", the share of strings that are words; "tv of words", the total variation of those alone; "calls"
-        of the network and "checks" of the verifier or value for one string.
-    """
-    place = {tuple(s): p for s, p in zip(target.strings.tolist(), target.probabilities, strict=True)}
-    wanted = np.array([place.get(tuple(s), 0.0) for s in law.strings.tolist()])
-    given = 1 - law.fail
-    p = law.probabilities / given
-    words = float(p[wanted > 0].sum())
-    lost = 1 - wanted.sum()  # words that the sampler never gives
-    return {
-        "tv": 0.5 * float(np.abs(p - wanted).sum() + lost),
-        "words": words,
-        "tv of words": 0.5 * float(np.abs(p[wanted > 0] / words - wanted[wanted > 0]).sum() + lost) if words else 1.0,
-        "calls": law.expected_calls / given,
-        "checks": law.expected_verifications / given,
-    }
+    def held(self) -> tuple[brackets.Strings, np.ndarray]:
+        """Mistakes, and right prefixes, from which no verifier learns."""
+        n, held = self.size.errors, self.walks.held
+        return self.examples[0][n - held : n] + self.examples[0][2 * n - held :], np.repeat([False, True], held)
 
 
 def model_part(m: Walked) -> Values:
@@ -109,41 +89,6 @@ def model_part(m: Walked) -> Values:
     _, tried, wrong = m.mistakes
     rows = brackets.words(m.size, brackets.RARE, m.size.unseen, 7)
     return {"nats": -float(np.mean(m.model().log_prob(m.weights, rows))) / m.size.length, "out": 1 - wrong / tried}
-
-
-def laws(m: Walked, left: int, names: Sequence[str], params: dict[str, Any]) -> dict[str, list[gm.theory.OutputLaw]]:
-    """By sampler, the distribution of its strings behind each prompt."""
-    return {name: [m.law(name, prompt, params) for prompt in m.cut(left)] for name in names}
-
-
-def compared(found: dict[str, list[gm.theory.OutputLaw]], targets: list[gm.theory.OutputLaw]) -> dict[str, Values]:
-    """By sampler, the means over prompts of `distances`; None for calls of a walk that are too costly to sum."""
-    rows = {name: [distances(law, target) for law, target in zip(some, targets, strict=True)] for name, some in found.items()}
-    return {name: {key: mean([r[key] for r in some]) for key in some[0]} for name, some in rows.items()}
-
-
-def mean(values: Sequence[float]) -> float | None:
-    """To six digits and twelve places, as JSON holds it."""
-    return float(f"{round(np.mean(values), 12):.6g}") if np.isfinite(values).all() else None
-
-
-def exact_part(m: Walked, left: int) -> dict[str, Values]:
-    """By sampler, how far it is from the restricted distribution, and what a string takes."""
-    found = laws(m, left, list(SAMPLERS), m.params)
-    return compared(found, found["exact"])
-
-
-def map_part(m: Walked, left: int) -> dict[str, Values]:
-    """By the number of mistakes that a verifier has learnt from: how it judges others, and the distances of samplers with it."""
-    held, n = m.walks.held, m.size.errors
-    strings = m.examples[0][n - held : n] + m.examples[0][2 * n - held :]
-    targets, found = laws(m, left, ["exact"], m.params)["exact"], {}
-    for count in m.walks.learnt:
-        params = m.learnt_from(count)
-        verdicts = gm.prefix_values(m.model(), params, "seen", strings) > 0
-        right = float((verdicts == np.repeat([False, True], held)).mean())
-        found[str(count)] = {"judged right": right} | compared(laws(m, left, FEW, params), targets)
-    return found
 
 
 def drawn_part(m: Walked) -> dict[str, Values]:

@@ -181,19 +181,20 @@ def hidden_table(found: Any) -> str:
         "D",
         "calls of rejection, exact",
         "D 2^(D-1)",
-        "least expected probes, (2^(D-1) + 1) / 2",
+        "least expected calls, (M + 1) / 2 - 1 / M, M = 2^(D-1)",
         "rejection of symbols fails, exact",
         "1 - 2^-(D-1)",
     ]
     rows = []
     for key, r in found.items():
         n = int(key)
+        hidden = 2 ** (n - 1)  # strings that may be the hidden one
         rows.append(
             [
                 n,
                 f"{r['calls']:,.6g}",
                 f"{n * 2 ** (n - 1):,}",
-                f"{(2 ** (n - 1) + 1) / 2:,.6g}",
+                f"{(hidden + 1) / 2 - 1 / hidden:,.6g}",
                 f"{r['fails']:.6f}",
                 f"{1 - 2.0 ** (1 - n):.6f}",
             ]

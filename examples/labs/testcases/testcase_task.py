@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from keyword import iskeyword
 
+import bracket_verifiers
 import numpy as np
 
 LETTERS = "abdefhimnost"
@@ -225,3 +226,14 @@ def right(prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     cells = prefixes.shape[1]
     cases = (cells - PROMPT - 1) // (9 + 2 * LONGEST)
     return np.array([is_right(row[:n].tolist(), cases, cells) for row, n in zip(prefixes, lengths, strict=True)], float)
+
+
+def mistaken(prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The truth, but for the share of prefixes about which `bracket_verifiers.flipped` is wrong."""
+    return bracket_verifiers.flipped(right(prefixes, lengths), prefixes, lengths)
+
+
+def mistaken_value(prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """How often a verdict such as `mistaken` gives is right, where it takes the prefix, else how often it is wrong."""
+    e = bracket_verifiers.wrong_share
+    return np.where(mistaken(prefixes, lengths) > 0, 1 - e, e)
