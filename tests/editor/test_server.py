@@ -125,7 +125,9 @@ def test_a_session(client: Client):
 
 def test_a_text_that_is_opened_first_shows_what_needs_no_binding(client: Client):
     """The editor gets the warnings of the text before the models are bound, and all of them after."""
-    bound_only = TEXT.replace("index site = range(4)", "input n : int = -1\nindex site = range(n)").replace("factor h[i] * x[i]", "factor x[i]")
+    bound_only = TEXT.replace("index site = range(4)", "input n : int = -1\nindex site = range(n)").replace(
+        "factor h[i] * x[i]", "factor x[i]"
+    )
     codes = [d["code"] for d in client.open(bound_only)]
     assert [[d["code"] for d in p["diagnostics"]] for p in client.published] == [["W803"], codes]
     assert set(codes) > {"W803"}
