@@ -54,7 +54,7 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
     """
     from .._printed_table import PrintedTable
 
-    verify_alike(a, b)
+    graph = verify_alike(a, b)
     verified_seed(permuted.seed)
     if not is_one_of(correction, CORRECTIONS):
         raise fail("E507", f"correction must be {', '.join(map(repr, CORRECTIONS))}, got {correction!r}")
@@ -70,11 +70,11 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
     needed = permutations_needed(len(plan.pairs), correction, level)
     tables = [pair_interactions(f.graph, plan, f.params) for f in (a, b)]
     apart = tables[0] - tables[1]
-    columns: dict[str, object] = {s: [a.graph.cell_name(int(c)) for c in plan.pairs[:, k]] for k, s in enumerate(("first", "second"))}
+    columns: dict[str, object] = {s: [graph.cell_name(int(c)) for c in plan.pairs[:, k]] for k, s in enumerate(("first", "second"))}
     score = "value" if plan.width == 2 else "norm"
     columns["a"], columns["b"] = (scored(a.graph, plan, t, score)[0] for t in tables)
     columns["value"] = scored(a.graph, plan, apart, score)[0]
-    attrs: dict[str, Any] = {"cells": [a.graph.cell_name(i) for i in range(a.graph.n_random)], "correction": correction, "level": level}
+    attrs: dict[str, Any] = {"cells": [graph.cell_name(i) for i in range(graph.n_random)], "correction": correction, "level": level}
     if permuted.count:
         if permuted.count < needed:
             each = f"p of {counted(permuted.count, 'permutation')} is 1 / {permuted.count + 1} at least"

@@ -162,8 +162,8 @@ def wald_test(a: FitRecord, b: FitRecord, parameters: Sequence[str] | None = Non
             raise fail(
                 "E545", f"a Wald test compares two fits, got {type(fit).__name__}", help="`gm.wald_test(model.fit(x), model.fit(y))`"
             )
-    verify_alike(a, b)
-    all_names, chosen = entry_names(a.graph), _chosen(a, parameters)
+    graph = verify_alike(a, b)
+    all_names, chosen = entry_names(graph), _chosen(a, parameters)
     usable = chosen.copy()
     for fit in (a, b):
         usable &= (np.diag(fit.determined_covariance("sandwich")) > 0) & (fit.status.separated == 0) & ~fit.status.undetermined
@@ -233,8 +233,14 @@ def _chosen(fit: FitRecord, parameters: Sequence[str] | None) -> Array:
     return np.repeat([n in wanted for n in own], [p.size for p in fit.graph.parameters])
 
 
-def verify_alike(a: FitRecord, b: FitRecord) -> None:
+def verify_alike(a: FitRecord, b: FitRecord) -> FactorGraph:
     """Raise unless two fits have the same program, model, mask and parameters.
+
+    If only one of the fits has labels, as a fit to a frame beside a fit to an array, its cells are
+    those of the other fit in their order.
+
+    Returns:
+        The graph of the fit that has labels, or of `a`.
 
     Raises:
         GmlmError: E507 if `b` is not a fit, E545 for fits that differ.
@@ -243,18 +249,23 @@ def verify_alike(a: FitRecord, b: FitRecord) -> None:
         raise fail(
             "E507", f"a fit is compared with another fit, got {type(b).__name__}", help="`model.fit(rows)` of the other group's rows"
         )
+    labels, numbers = [_layout(f) for f in (a, b)], [_layout(f, unnamed=True) for f in (a, b)]
+    if labels != numbers and (labels[0] == numbers[0] or labels[1] == numbers[1]):
+        labels = numbers
     for what, left, right in (
         ("models", a.meta["model"], b.meta["model"]),
         ("masks", a.meta["mask"], b.meta["mask"]),
         ("programs", a.meta["program"], b.meta["program"]),
-        ("parameters", _layout(a), _layout(b)),
+        ("parameters", *labels),
         ("fixed parameters", sorted(a.meta["fixed"]), sorted(b.meta["fixed"])),
     ):
         if left != right:
             shown = f": {left!r} and {right!r}" if isinstance(left, str) else ""
             message = f"the fits have different {what}{shown}: their parameters do not mean the same"
             raise fail("E545", message, help="fit one model to both data, under one mask, with the same `coords=` and columns")
+    return b.graph if _layout(a) == numbers[0] else a.graph
 
 
-def _layout(fit: FitRecord) -> list[tuple[str, tuple[int, ...], list[list[str]]]]:
-    return [(p.name, p.shape, [[str(c) for c in axis] for axis in p.coords]) for p in fit.graph.parameters]
+def _layout(fit: FitRecord, unnamed: bool = False) -> list[tuple[str, tuple[int, ...], list[list[str]]]]:
+    axes = {p.name: [axis.unnamed if unnamed else axis for axis in p.coords] for p in fit.graph.parameters}
+    return [(p.name, p.shape, [[str(c) for c in axis] for axis in axes[p.name]]) for p in fit.graph.parameters]

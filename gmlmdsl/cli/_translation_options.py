@@ -75,9 +75,7 @@ Drafts = Annotated[
 ]
 Phrases = Annotated[
     Path | None,
-    typer.Option(
-        "--phrases", metavar="FILE", help="For each line the texts that it must contain, with tabs between.", callback=_there
-    ),
+    typer.Option("--phrases", metavar="FILE", help="For each line the texts that it must contain, with tabs between.", callback=_there),
 ]
 Folder = Annotated[
     Path, typer.Option("--out", "-o", metavar="FOLDER", help="Of the run; called again, it goes on where it was.", show_default=False)

@@ -77,6 +77,11 @@ class Document:
         return found, {name: of for name, (_, of) in self._kept.items()}
 
     @property
+    def text_diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The faults and warnings that the text alone shows, without binding any input."""
+        return self._checked[1]
+
+    @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All faults and warnings, also those that binding the known inputs shows."""
         return (*self._checked[1], *self._bound[0])

@@ -68,9 +68,16 @@ class Server(LanguageServer):
         self._open.pop(uri, None)
 
     def publish(self, uri: str) -> None:
-        """Send the diagnostics of a text."""
+        """Send the diagnostics of a text; of a text just opened, first those that need no binding."""
+        is_new = uri not in self._open
         document = self.document(uri)
-        found = [_diagnostic(document, d) for d in document.diagnostics]
+        # Every model of a new text is bound, which takes longer than reading and checking the text.
+        if is_new and document.program is not None:
+            self._send(uri, document, document.text_diagnostics)
+        self._send(uri, document, document.diagnostics)
+
+    def _send(self, uri: str, document: Document, diagnostics: Sequence[Diagnostic]) -> None:
+        found = [_diagnostic(document, d) for d in diagnostics]
         version = self.workspace.get_text_document(uri).version
         self.text_document_publish_diagnostics(t.PublishDiagnosticsParams(uri, found, version))
 

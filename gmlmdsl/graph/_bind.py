@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from .limits import MOST_MEMBERS, MOST_REPEATS, MOST_SHOWN_PAIRS
 
 Array = np.ndarray
 Values = Mapping[str, ir.Literal]
+PLAIN = frozenset((Span, str, int, float, bool, type(None)))  # the parts in which no loop can stand
 
 
 def bind(program: Program, inputs: Mapping[str, InputLike], coords: Mapping[str, Sequence[Label]] | None = None) -> Bound:
@@ -343,6 +345,8 @@ def _written(part: Any, bound: Bound, values: Values) -> Any:
 
     Index names of loops around the part are replaced by `values`.
     """
+    if type(part) in PLAIN:
+        return part
     match part:
         case ir.IndexValue():
             return values.get(part.name, part)
@@ -354,7 +358,7 @@ def _written(part: Any, bound: Bound, values: Values) -> Any:
         case ir.Temper(source=ir.InputValue() as source):
             places = [ir.Literal(source.span, k) for k in range(len(bound.inputs[source.name]))]
             return _fields(replace(part, betas=tuple(replace(source, indices=(k,)) for k in places), source=None), bound, values)
-        case Span() | Source() | forms.Form() | type() | str() | int() | float() | None:
+        case Source() | forms.Form() | type():
             return part
         case tuple():
             items = tuple(_written(x, bound, values) for x in part)
@@ -367,10 +371,15 @@ def _written(part: Any, bound: Bound, values: Values) -> Any:
 
 
 def _fields(part: Any, bound: Bound, values: Values) -> Any:
-    changed = {f.name: _written(getattr(part, f.name), bound, values) for f in fields(part) if f.init}
+    changed = {name: _written(getattr(part, name), bound, values) for name in _field_names(type(part))}
     if values and isinstance(part, ir.Update):
         changed["turn"] = ", ".join(f"{name} = {value.value}" for name, value in values.items())
     return replace(part, **changed) if any(changed[n] is not getattr(part, n) for n in changed) else part
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind) if f.init)
 
 
 def _rows(mixture: Any, bound: Bound, values: Values) -> Any:

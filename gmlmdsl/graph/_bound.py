@@ -198,6 +198,11 @@ class Labels(Sequence[Label]):
     def __init__(self, bound: Bound, over: ir.SetOf, length: int):
         self._bound, self._over, self._length = bound, over, length
 
+    @property
+    def unnamed(self) -> Labels:
+        """The labels that the set has without the `coords` of the program."""
+        return Labels(replace(self._bound, coords={}), self._over, self._length)
+
     @cached_property
     def _found(self) -> tuple[Label, ...]:
         return self._bound.labels(self._over)

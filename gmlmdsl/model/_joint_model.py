@@ -946,6 +946,7 @@ class JointModel(Model):
             meta["starts"] = told.as_meta
         return estimate_to_fit(Fit, estimate, self.graph, meta, lambda: self, derive.float_type())
 
+    @labelled_by_columns
     def fit_path(
         self,
         x: Rows,
@@ -978,7 +979,7 @@ class JointModel(Model):
         compiled program, those of refits, folds and half samples included.
 
         Args:
-            x: the rows, as in `fit`.
+            x: the rows. As in `fit`, they may label the cells.
             mask: the mask's name; it may be left out if the model has only one.
             penalty: the penalties, or their number (2 or more, from the smallest penalty without
                 couplings to a hundredth of it). If None, the number is 30, or 100 with "stability"
@@ -1316,6 +1317,7 @@ class JointModel(Model):
         evidence = Evidence(bound, lowered, rows.codes, FitOptions(name, n_masks=n_masks, weights=weights, impute=False, gaps=gaps))
         return to_numpyro(evidence, calibrate, How(1000, 0, sampler, 500), self._meta(0), lambda: self)
 
+    @labelled_by_columns
     def posterior(
         self,
         x: Rows,
@@ -1347,7 +1349,7 @@ class JointModel(Model):
         uncertain.
 
         Args:
-            x: the rows.
+            x: the rows. As in `fit`, they may label the cells.
             mask: the mask's name; it may be left out if the model has only one.
             draws: the number of kept draws per chain.
             chains: the number of chains. Each chain starts with its own included entries, drawn

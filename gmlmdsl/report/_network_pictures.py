@@ -27,7 +27,20 @@ from ._picture_arguments import (
     verified_table,
     wrong,
 )
-from .limits import FIGURE_WIDTH, LINE_LETTERS, MOST_CONTACT_NAMES, MOST_NODE_NAMES, MOST_UPRIGHT, NEAR, PALE, SPREAD, WIDEST_LINE
+from .limits import (
+    CIRCLE,
+    FIGURE_WIDTH,
+    LETTER,
+    LINE,
+    LINE_LETTERS,
+    MOST_CONTACT_NAMES,
+    MOST_NODE_NAMES,
+    MOST_UPRIGHT,
+    NEAR,
+    PALE,
+    SPREAD,
+    WIDEST_LINE,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,7 +140,7 @@ def plot_network(
         _draw_marks(axes, xy, names, shades, marks)
         _draw_names(axes, xy, names, ring)
         axes.set_aspect("equal")
-        axes.margins(*((0.3, 0.1) if not ring else (0.16, 0.16) if len(names) <= MOST_UPRIGHT else (0.5, 0.5)))
+        axes.margins(*((0.3, 0.1) if not ring else (0.2, 0.16) if len(names) <= MOST_UPRIGHT else (0.5, 0.5)))
         axes.set_axis_off()
         _legend(axes, most, label, value, sure, shades, float(cut), hidden)
     return axes.figure  # pyright: ignore[reportReturnType]
@@ -347,13 +360,14 @@ def _draw_names(axes: Axes, xy: Array, names: list[str], ring: bool) -> None:
         return
     halo = withStroke(linewidth=2.0, foreground=LIGHT["paper"])  # names over lines must be legible
     radial = ring and len(names) > MOST_UPRIGHT
-    written = bare(names)
-    if not radial:
-        written = [fill(n, LINE_LETTERS, max_lines=3, placeholder="..") for n in written]
-    # On a circle, the names of two neighbours at its top or bottom point away from each other.
-    middle = 0.05 if ring else 0.3
-    for (x, y), name, way in zip(xy, written, _outward(xy) if ring else label_ways(xy, written), strict=True):
-        side = "left" if way[0] > middle else "right" if way[0] < -middle else "center"
+    written, ways, steps = bare(names), _outward(xy), np.zeros(len(xy))
+    if not ring:
+        written = [_in_lines(n, LINE_LETTERS) for n in written]
+        ways = label_ways(xy, written)
+    elif not radial:
+        written, steps = around_circle(ways, written)
+    for (x, y), name, way, step in zip(xy, written, ways, steps, strict=True):
+        side = _side(way[0], ring)
         height = "bottom" if way[1] > 0.3 else "top" if way[1] < -0.3 else "center"
         turn: dict[str, Any] = {}
         if radial:
@@ -363,7 +377,7 @@ def _draw_names(axes: Axes, xy: Array, names: list[str], ring: bool) -> None:
         axes.annotate(
             name,
             (x, y),
-            8 * way,
+            8 * way + [0.0, step],
             textcoords="offset points",
             ha=side,
             va=height,
@@ -381,12 +395,64 @@ def _outward(xy: Array) -> Array:
     return away / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-300)
 
 
+def _in_lines(name: str, letters: int) -> str:
+    return fill(name, letters, max_lines=3, placeholder="..")
+
+
+def _side(x: float, ring: bool) -> str:
+    """Return the end of a name that is at its node.
+
+    On a circle, the names of two neighbours at its top or bottom point away from each other.
+    """
+    middle = 0.05 if ring else 0.3
+    return "left" if x > middle else "right" if x < -middle else "center"
+
+
+def around_circle(ways: Array, names: list[str]) -> tuple[list[str], Array]:
+    """Return the names around a circle in lines, and how many points each is moved up or down.
+
+    A name above or below its node is broken where it is wider than the gap between the two nodes
+    beside it. From the sides of the circle to its top and its bottom, each name is then moved away
+    from the middle, above or below those that it would cover. Names have the size of `label_ways`,
+    and the circle has the diameter `CIRCLE`.
+    """
+    places = ways * CIRCLE / 2
+    gap = CIRCLE * np.sin(2 * np.pi / max(len(names), 4))
+    written = []
+    for way, name in zip(ways, names, strict=True):
+        longest = max(map(len, name.replace("-", "- ").split()), default=0)
+        is_between = _side(way[0], ring=True) == "center" and abs(way[1]) > 0.3
+        written.append(_in_lines(name, min(LINE_LETTERS, max(int(gap / LETTER), longest)) if is_between else LINE_LETTERS))
+    steps, boxes = np.zeros(len(names)), np.zeros((0, 4))
+    for k in np.argsort(np.abs(ways[:, 1]), kind="stable"):
+        box = _box(places[k] + 8 * ways[k], written[k], ways[k])
+        up = 1.0 if ways[k, 1] > 0 else -1.0
+        while abs(ways[k, 1]) > 0.3 and _covered(box, boxes) > 0:
+            steps[k] += up
+            box[1::2] += up
+        boxes = np.concatenate([boxes, box[None]])
+    return written, steps
+
+
+def _half(name: str) -> Array:
+    """Return half the width and half the height of a name."""
+    return np.array([LETTER * max(map(len, name.split("\n"))), LINE * (1 + name.count("\n"))]) / 2
+
+
+def _box(place: Array, name: str, way: Array) -> Array:
+    """Return the left, bottom, right and top of a name that is written from a place."""
+    width, height = 2 * _half(name)
+    left = {"left": 0.0, "right": -width, "center": -width / 2}[_side(way[0], ring=True)]
+    below = 0.0 if way[1] > 0.3 else -height if way[1] < -0.3 else -height / 2
+    return np.array([place[0] + left, place[1] + below, place[0] + left + width, place[1] + below + height])
+
+
 def label_ways(xy: Array, names: list[str]) -> Array:
     """Return for each node the direction in which its name is written.
 
     This is away from the centre, or the direction in which the name covers the smallest area of
-    other nodes and names. A name is assumed to be 4.4 points wide per letter and 10 points high,
-    and the nodes to be spread over `SPREAD` points.
+    other nodes and names. Letters are assumed to be `LETTER` points wide and lines `LINE` points
+    high, and the nodes to be spread over `SPREAD` points.
     """
     places = (xy - xy.mean(axis=0)) * SPREAD / max(float(np.ptp(xy, axis=0).max(initial=0.0)), 1e-9)
     angles = np.pi / 4 * np.arange(8)
@@ -394,7 +460,7 @@ def label_ways(xy: Array, names: list[str]) -> Array:
     boxes, chosen = np.concatenate([places - 6, places + 6], axis=1), []
     for place, name, outward in zip(places, names, _outward(xy), strict=True):
         ways = np.concatenate([[outward], sides[np.argsort(-(sides @ outward), kind="stable")]])
-        half = np.array([2.2 * max(map(len, name.split("\n"))), 5.0 * (1 + name.count("\n"))])
+        half = _half(name)
         centres = place + 8 * ways + half * np.where(np.abs(ways) > 0.3, np.sign(ways), 0)
         tried = np.concatenate([centres - half, centres + half], axis=1)
         best = int(np.argmin([_covered(box, boxes) for box in tried]))

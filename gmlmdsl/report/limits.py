@@ -16,6 +16,9 @@ PHONE = 358
 IMAGE_GAP = 1  # pixels between two images of a grid
 WIDEST_LINE = 5.0  # points; the width of the line of the strongest coupling
 SPREAD = 250.0  # approximate extent, in points, of the nodes of a picture with names beside them
+CIRCLE = 190.0  # approximate diameter, in points, of a circle of nodes with names around it
+LETTER = 4.4  # points; approximate width of a letter of the name of a node
+LINE = 10.0  # points; approximate height of a line of the name of a node
 PALE = 0.22  # opacity of lines that do not differ significantly from 0
 
 # Names in pictures.

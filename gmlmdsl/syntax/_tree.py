@@ -8,6 +8,7 @@ tested.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any
 
 from .._diagnostics import Span
@@ -613,10 +614,15 @@ def names_in(node: Node) -> list[Name]:
         if isinstance(part, Name):
             found.append(part)
         elif isinstance(part, Node):
-            todo += reversed([getattr(part, f.name) for f in fields(part) if f.name != "span"])
+            todo += [getattr(part, name) for name in _parts_backwards(type(part))]
         elif isinstance(part, tuple):
             todo += reversed(part)
     return found
+
+
+@cache
+def _parts_backwards(kind: type[Node]) -> tuple[str, ...]:
+    return tuple(f.name for f in reversed(fields(kind)) if f.name != "span")
 
 
 def singly(s: Input | Variable | Parameter) -> tuple[Any, ...]:

@@ -427,6 +427,9 @@ def test_a_fit_has_the_names_of_the_columns():
     assert turned.summary().index.tolist() == ["h[sugar]", "h[tea]", "h[milk]"]
     with pytest.raises(gm.GmlmError, match="coords"):
         gm.wald_test(fit, turned)
+    plain = model.fit(answers([0, 1, 2]))
+    for a, b in ((fit, plain), (plain, fit)):
+        assert sorted(gm.wald_test(a, b).table.index) == ["h[milk]", "h[sugar]", "h[tea]"]
     again = fit.model.fit(frame[["sugar", "tea", "milk"]])
     assert np.allclose(again.params["h"], fit.params["h"], atol=1e-4)
 
@@ -458,3 +461,28 @@ def test_an_error_of_a_value_names_the_column(text, column, entry, words):
     assert f"x: column `{column}` at " in str(caught.value)
     assert "7" in str(caught.value)
     assert words in str(caught.value)
+
+
+EDGES = PLAIN.replace("index item", "input pairs[edges, 2] : int\nindex item", 1).replace("complete(item)", "edges(pairs, nodes = item)")
+
+
+@pytest.mark.slow
+def test_paths_and_draws_have_the_names_of_the_columns():
+    model, columns = gm.parse(EDGES, pairs=[[0, 1], [1, 2]]).model(), ["tea", "milk", "sugar", "oat", "soy"]
+    frame = pd.DataFrame(X, columns=columns)
+    path = model.fit_path(frame, "single", penalty=2, progress=False)
+    assert path.refit().model.graph.cell_name(0) == "x[tea]"
+    draws = model.posterior(frame, "single", draws=4, chains=1, warmup=4)
+    assert draws.posterior["item"].values.tolist() == columns
+
+
+@pytest.mark.slow
+def test_fits_with_and_without_labels_are_compared_in_order():
+    """Edges are matched by their ends, and the names are those of the fit that has some."""
+    path, turned = (gm.parse(EDGES, pairs=[[0, 1], [k, 2]]).model() for k in (1, 0))
+    named, plain = path.fit(FRAME, "single"), path.fit(np.concatenate([X, X[:7]]), "single")
+    ends = {("x[A1]", "x[A2]"), ("x[A2]", "x[A3]")}
+    found = [a.differences(b) for a, b in ((named, plain), (plain, named))]
+    assert [{*zip(t["first"], t["second"], strict=True)} for t in found] == [ends, ends]
+    np.testing.assert_allclose(found[0]["p_value"], found[1]["p_value"])
+    refused("E545", lambda: named.differences(turned.fit(X, "single")), "different parameters")

@@ -123,6 +123,18 @@ def test_a_session(client: Client):
     assert [(h["position"]["line"], h["label"]) for h in hints] == [(2, "(4)"), (3, "(4)")]
 
 
+def test_a_text_that_is_opened_first_shows_what_needs_no_binding(client: Client):
+    """The editor gets the warnings of the text before the models are bound, and all of them after."""
+    bound_only = TEXT.replace("index site = range(4)", "input n : int = -1\nindex site = range(n)").replace(
+        "factor h[i] * x[i]", "factor x[i]"
+    )
+    codes = [d["code"] for d in client.open(bound_only)]
+    assert [[d["code"] for d in p["diagnostics"]] for p in client.published] == [["W803"], codes]
+    assert set(codes) > {"W803"}
+    client.open(bound_only + " ")
+    assert len(client.published) == 3
+
+
 def test_a_fault_is_mended_by_its_quick_fix(client: Client):
     text = TEXT.replace("subsets(x", "subset(x")
     (found,) = client.open(text)

@@ -53,6 +53,7 @@ def test_answers_on_three_hundred_lines():
         "words": word_kinds,
         "completions": lambda d: completions(d, place),
         "hover": lambda d: hover(d, place),
+        "first diagnostics": lambda d: d.text_diagnostics,
     }
     for answer in answers.values():
         answer(Document("m.gmlm", TEXT))  # loads what is loaded once

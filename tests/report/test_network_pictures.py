@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
@@ -63,6 +64,39 @@ def test_long_names_on_a_circle_stay_inside_the_picture():
     assert len(boxes) == 12
     width, height = figure.canvas.get_width_height()
     assert all(b.x0 >= 0 and b.x1 <= width and b.y0 >= 0 and b.y1 <= height for b in boxes)
+
+
+VOTES = [
+    "handicapped-infants",
+    "water-project-cost-sharing",
+    "adoption-of-the-budget-resolution",
+    "physician-fee-freeze",
+    "el-salvador-aid",
+    "religious-groups-in-schools",
+    "anti-satellite-test-ban",
+    "aid-to-nicaraguan-contras",
+    "mx-missile",
+    "immigration",
+    "synfuels-corporation-cutback",
+    "education-spending",
+    "superfund-right-to-sue",
+    "crime",
+    "duty-free-exports",
+    "export-administration-act-south-africa",
+]
+
+
+@pytest.mark.parametrize("names", [VOTES, VOTES[:15], VOTES[::-1], [f"{v} of the state" for v in VOTES[:12]]], ids=len)
+def test_names_around_a_circle_cover_no_other_name(names: list[str]):
+    """A name at the top is broken to fit between its neighbours, and names are moved outwards."""
+    table = pd.DataFrame({"first": names[0], "second": names[1:], "value": 1.0})
+    figure = plot_network(table, nodes=names)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    boxes = [t.get_window_extent(renderer) for t in figure.axes[0].texts if t.get_text()]
+    assert len(boxes) == len(names)
+    assert [(a.x0, b.x0) for a, b in itertools.combinations(boxes, 2) if a.padded(-1).overlaps(b.padded(-1))] == []
+    assert all(b.x0 >= 0 and b.x1 <= figure.canvas.get_width_height()[0] for b in boxes)
 
 
 def test_pictures_are_drawn_into_given_axes():

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from report_cases import whole_page
 
+from gmlmdsl.report import Report
+
 CHROMIUM = Path("/usr/bin/chromium")
 
 
@@ -38,8 +40,19 @@ PROBE = """<script>addEventListener("load", () => {
   root.dataset.loaded = performance.getEntriesByType("resource").filter(e => !e.name.startsWith("data:")).length
   const outside = e => !e.closest(".scroll") && !e.closest("svg") && !e.closest(".skip") && e.getBoundingClientRect().right > innerWidth + 1
   root.dataset.outside = [...document.body.querySelectorAll("*")].filter(outside).length
+  root.dataset.cut = [...document.querySelectorAll(".scroll:has(table)")].filter(e => e.scrollWidth > e.clientWidth).length
   root.dataset.images = [...document.images].every(i => i.complete && i.naturalWidth > 0)
 })</script>"""
+
+
+def seen(tmp_path: Path, page: str, width: int, height: int) -> dict[str, str]:
+    """What a page shows in a frame; a window is never narrower than 500 pixels, a frame is."""
+    probed = page.replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';").replace("</body>", f"{PROBE}</body>")
+    size = f"width:{width}px;height:{height}px;border:0"
+    frame = f'<!DOCTYPE html><iframe style="{size}" srcdoc="{html.escape(probed, quote=True)}"></iframe>'
+    root = re.findall(r"<html[^>]*>", browse(tmp_path, frame, 1400, 1000, "--dump-dom"))[0]
+    return dict(re.findall(r'data-(\w+)="([^"]*)"', root))
+
 
 needs_chromium = pytest.mark.skipif(not CHROMIUM.exists(), reason="/usr/bin/chromium is not installed")
 
@@ -47,18 +60,21 @@ needs_chromium = pytest.mark.skipif(not CHROMIUM.exists(), reason="/usr/bin/chro
 @needs_chromium
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (1280, 900)])
 def test_browser_shows_it_without_overflow_and_loads_nothing(page, tmp_path, width, height):
-    probed = page.replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';").replace("</body>", f"{PROBE}</body>")
-    # a window is never narrower than 500 pixels; a frame is
-    frame = (
-        f'<!DOCTYPE html><iframe style="width:{width}px;height:{height}px;border:0" srcdoc="{html.escape(probed, quote=True)}"></iframe>'
-    )
-    root = re.findall(r"<html[^>]*>", browse(tmp_path, frame, 1400, 1000, "--dump-dom"))[0]
-    seen = dict(re.findall(r'data-(\w+)="([^"]*)"', root))
-    assert seen["width"] == str(width)
-    assert int(seen["scroll"]) <= width
-    assert seen["outside"] == "0"
-    assert seen["loaded"] == "0"
-    assert seen["images"] == "true"
+    found = seen(tmp_path, page, width, height)
+    assert found["width"] == str(width)
+    assert int(found["scroll"]) <= width
+    assert found["outside"] == "0"
+    assert found["loaded"] == "0"
+    assert found["images"] == "true"
+
+
+@needs_chromium
+def test_a_table_of_couplings_of_long_names_is_whole_on_a_large_screen(tmp_path):
+    names = ["x[adoption-of-the-budget-resolution]", "x[synfuels-corporation-cutback]", "x[export-administration-act-south-africa]"]
+    rows = [[a, b, -0.9473, 0.1469, -1.2236, -0.6710, 0.9473] for a in names for b in names]
+    report = Report("Votes").section("Estimates").table(["first", "second", "value", "std_error", "3%", "97%", "score"], rows)
+    report.section("Program").text("none")
+    assert seen(tmp_path, report.html(), 1280, 900)["cut"] == "0"
 
 
 @needs_chromium
