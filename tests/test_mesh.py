@@ -107,6 +107,7 @@ sampler cells for more { update y[i] for i in range(4) }
 """
 
 
+@pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_decodes_and_chains_of_a_network_need_a_mesh_too():
     program = gm.parse(SEARCH)
     for name, sampler in (("text", "drawn"), ("more", "cells")):
@@ -122,6 +123,7 @@ def test_decodes_and_chains_of_a_network_need_a_mesh_too():
         program.model("text").decode(program.model("text").init_params(0), mesh_axis="data")
 
 
+@pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_chains_that_fill_up_are_dropped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Three chains of one row over a mesh that asks for six: as many draws as without it, and equal ones."""
     model = gm.parse(SEARCH).model("more")

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ..sample import Observables
 
 Array = np.ndarray
+Program = Callable[..., Any]  # the compiled function of a batch of rows
 KEPT = ("candidates", "trace")
 PLAIN = Decoding()
 
@@ -114,7 +115,7 @@ class RowDecoder:
     kernel: AbstractDecoder
     candidates: Candidates
     params: Networks
-    programs: dict[Hashable, Callable[..., Any]] = field(default_factory=dict)
+    programs: dict[Hashable, Program] = field(default_factory=dict)
     keys: dict[Hashable, PRNGKeyArray] = field(default_factory=dict)
     copies: dict[jax.Device, Networks] = field(default_factory=dict)
 
@@ -184,7 +185,7 @@ class RowDecoder:
         assert network is not None
         return network.label
 
-    def _program(self, which: Hashable, make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    def _program(self, which: Hashable, make: Callable[[], Program]) -> Program:
         if which not in self.programs:
             self.programs[which] = make()
         return self.programs[which]
@@ -196,15 +197,15 @@ class RowDecoder:
             self.keys[which] = random_key(seed)
         return self.keys[which]
 
-    def _length_scores(self, device: jax.Device | None) -> Callable[..., Any]:
-        def make() -> Callable[..., Any]:
+    def _length_scores(self, device: jax.Device | None) -> Program:
+        def make() -> Program:
             network = self._params_on(device)[self.label]
             return derive.bound_jit(length_scores, network, waits=device is None)
 
         return self._program(("lengths", device), make)
 
-    def _rows(self, which: Hashable, kernel: AbstractDecoder, device: jax.Device | None) -> Callable[..., Any]:
-        def make() -> Callable[..., Any]:
+    def _rows(self, which: Hashable, kernel: AbstractDecoder, device: jax.Device | None) -> Program:
+        def make() -> Program:
             first = derive.placed(kernel, device), self._params_on(device), self.label
             return derive.bound_jit(_decoded_rows, *first, self.candidates, waits=device is None)
 
@@ -233,7 +234,7 @@ class RowDecoder:
 
     def _part(
         self,
-        program: Callable[..., Any],
+        program: Program,
         kernel: AbstractDecoder,
         work: Work,
         options: SampleOptions,
