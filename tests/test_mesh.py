@@ -157,7 +157,7 @@ def test_parts_are_dealt_out_to_the_places_of_an_axis(monkeypatch: pytest.Monkey
 
     def of_all_processes(content: bytes) -> list[bytes]:
         theirs = io.BytesIO()
-        np.savez(theirs, **{"2 a b": np.full(2, 2), "5 a b": np.full(2, 5)})
+        np.savez(theirs, allow_pickle=False, **{"2 a b": np.full(2, 2), "5 a b": np.full(2, 5)})
         return [content, theirs.getvalue()]
 
     monkeypatch.setattr(_mesh, "of_every", of_all_processes)
@@ -166,7 +166,8 @@ def test_parts_are_dealt_out_to_the_places_of_an_axis(monkeypatch: pytest.Monkey
     assert [part["a b"].tolist() for part in found] == [[k, k] for k in range(7)]
     assert found[3]["c"].dtype == np.float32 and found[3]["c"] == 3
     monkeypatch.setattr(_mesh, "of_every", None)  # a single part is computed by every process
-    assert [found["c"] for found in _mesh.in_parts(spread, 1, part)] == [0]
+    turned: Any = SimpleNamespace(shape={"data": 3}, axis_names=("data", "copies"), devices=devices[::-1])
+    assert [found["c"] for found in _mesh.in_parts(Spread(turned, "data"), 1, part)] == [0]
 
 
 class OverTwo(Spread):

@@ -35,6 +35,7 @@ from ..sample import SampleOptions
 from .limits import BATCH_COST, BATCH_SIZES, MOST_ENTRIES
 
 if TYPE_CHECKING:
+    from jaxlib.xla_client import Device
     from jaxtyping import PyTree
 
     from ..derive import Networks, Spread, Task
@@ -44,7 +45,7 @@ Array = np.ndarray
 # the encodings of rows and their scores of lengths, from given arrays with their lengths
 LengthScores = Callable[..., tuple[Any, jax.Array]]
 # the compiled function of the scores on a device
-ScoresOn = Callable[["jax.Device | None"], LengthScores]
+ScoresOn = Callable[["Device | None"], LengthScores]
 
 
 @dataclass(frozen=True)
@@ -273,7 +274,7 @@ def _predicted(
     tops, batches, encoded = [], batches_of(longest(given)), None
     scores_on = scores or (lambda device: derive.bound_jit(length_scores, derive.placed(network, device)))
 
-    def part(k: int, device: jax.Device | None) -> Task:
+    def part(k: int, device: Device | None) -> Task:
         nonlocal encoded
         encoded, found = scores_on(device)(*trimmed(given, *batches[k][:2]))
         yield
