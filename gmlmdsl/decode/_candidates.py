@@ -35,10 +35,9 @@ from ..sample import SampleOptions
 from .limits import BATCH_COST, BATCH_SIZES, MOST_ENTRIES
 
 if TYPE_CHECKING:
-    from jaxlib.xla_client import Device
     from jaxtyping import PyTree
 
-    from ..derive import Networks, Spread, Task
+    from ..derive import Device, Networks, Spread, Task
     from ..networks import AbstractNetwork
 
 Array = np.ndarray

@@ -41,10 +41,9 @@ from ._decoded_draws import DecodedPart, Decodes, Part, decodes_of, labelled_cha
 from .limits import DRAWS_PER_CALL, MOST_ENTRIES
 
 if TYPE_CHECKING:
-    from jaxlib.xla_client import Device
     from jaxtyping import PRNGKeyArray, PyTree
 
-    from ..derive import AbstractKernel, Networks, Spread, Task
+    from ..derive import AbstractKernel, Device, Networks, Spread, Task
     from ..sample import Observables
 
 Array = np.ndarray

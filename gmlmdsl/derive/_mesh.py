@@ -14,7 +14,7 @@ import io
 from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -26,9 +26,7 @@ from .._diagnostics import fail, unknown
 from ._arrays import fetched
 from ._bounded_jit import ambient_mesh, automatic
 
-if TYPE_CHECKING:
-    from jaxlib.xla_client import Device
-
+Device = Any  # `jax.Device`, which is declared without a type
 Found = dict[str, np.ndarray]
 # a part of a computation, which pauses whenever its device computes
 Task = Generator[None, None, Found]
