@@ -85,7 +85,7 @@ def draws(mesh: jax.sharding.Mesh, student: Translator) -> dict[str, float]:
     source = student.vocabulary.rows(encoded, 8)
     cases = (("apart", 10, {"draws": 3, "chains": 2}), ("cells", 1, {"draws": 20}), ("cells", 3, {"draws": 20, "chains": 3}))
     for sampler, rows, more in cases:
-        options = {"given": {"src": source[:rows]}, "missing": -1, "lengths": 6, "seed": 3, "progress": False, "warmup": 0} | more
+        options: Any = {"given": {"src": source[:rows]}, "missing": -1, "lengths": 6, "seed": 3, "progress": False, "warmup": 0} | more
         options = options if sampler == "cells" else {k: v for k, v in options.items() if k != "lengths"}
         alone = student.model.sample(student.params, sampler, **options)["posterior"]["tgt"].values
         with jax.set_mesh(mesh):

@@ -123,7 +123,9 @@ def _joined(processes: int, coordinator: str, rank: int) -> Iterator[Here]:
             one_each = None if shared is None else [rank]
             place = coordinator, processes, rank, one_each
             jax.distributed.initialize(*place, heartbeat_timeout_seconds=HEARTBEAT)
-            mesh = jax.make_mesh((jax.device_count(),), (AXIS,))
+            # Weights that are loaded under a mesh keep the kind of its axes.
+            auto = (jax.sharding.AxisType.Auto,)
+            mesh = jax.make_mesh((jax.device_count(),), (AXIS,), axis_types=auto)
             _meet()
             stack.close()
             folder = None

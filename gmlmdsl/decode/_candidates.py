@@ -37,14 +37,14 @@ from .limits import BATCH_COST, BATCH_SIZES, MOST_ENTRIES
 if TYPE_CHECKING:
     from jaxtyping import PyTree
 
-    from ..derive import Networks, Spread, Task
+    from ..derive import Device, Networks, Spread, Task
     from ..networks import AbstractNetwork
 
 Array = np.ndarray
 # the encodings of rows and their scores of lengths, from given arrays with their lengths
 LengthScores = Callable[..., tuple[Any, jax.Array]]
 # the compiled function of the scores on a device
-ScoresOn = Callable[["jax.Device | None"], LengthScores]
+ScoresOn = Callable[["Device | None"], LengthScores]
 
 
 @dataclass(frozen=True)
@@ -271,14 +271,12 @@ def _predicted(
     If there are fewer lengths, the best one is repeated.
     """
     tops, batches, encoded = [], batches_of(longest(given)), None
-    own = None if scores is not None else derive.bound_jit(length_scores, network)
+    scores_on = scores or (lambda device: derive.bound_jit(length_scores, derive.placed(network, device)))
 
-    def part(k: int, device: jax.Device | None) -> Task:
+    def part(k: int, device: Device | None) -> Task:
         nonlocal encoded
-        run = own or scores(device)  # pyright: ignore[reportOptionalCall]
-        states, found = run(*trimmed(given, *batches[k][:2]))
+        encoded, found = scores_on(device)(*trimmed(given, *batches[k][:2]))
         yield
-        encoded = states if len(batches) == 1 else None
         return {"scores": np.asarray(found)}
 
     for (chosen, _, _), found in zip(batches, derive.in_parts(spread, len(batches), part), strict=True):

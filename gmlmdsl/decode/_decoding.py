@@ -43,10 +43,11 @@ from .limits import DRAWS_PER_CALL, MOST_ENTRIES
 if TYPE_CHECKING:
     from jaxtyping import PRNGKeyArray, PyTree
 
-    from ..derive import AbstractKernel, Networks, Spread, Task
+    from ..derive import AbstractKernel, Device, Networks, Spread, Task
     from ..sample import Observables
 
 Array = np.ndarray
+Program = Callable[..., Any]  # the compiled function of a batch of rows
 KEPT = ("candidates", "trace")
 PLAIN = Decoding()
 
@@ -114,9 +115,9 @@ class RowDecoder:
     kernel: AbstractDecoder
     candidates: Candidates
     params: Networks
-    programs: dict[Hashable, Callable[..., Any]] = field(default_factory=dict)
+    programs: dict[Hashable, Program] = field(default_factory=dict)
     keys: dict[Hashable, PRNGKeyArray] = field(default_factory=dict)
-    copies: dict[jax.Device, Networks] = field(default_factory=dict)
+    copies: dict[Device, Networks] = field(default_factory=dict)
 
     def decode(
         self,
@@ -168,7 +169,7 @@ class RowDecoder:
         which = options.init is not None, trace, more.prompt is not None
         batches, parts = self._batches(kernel, work, options), []
 
-        def part(k: int, device: jax.Device | None) -> Task:
+        def part(k: int, device: Device | None) -> Task:
             program = self._rows(which, kernel, device)
             return self._part(program, kernel, work, options, batches[k], more.values, device)
 
@@ -184,7 +185,7 @@ class RowDecoder:
         assert network is not None
         return network.label
 
-    def _program(self, which: Hashable, make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    def _program(self, which: Hashable, make: Callable[[], Program]) -> Program:
         if which not in self.programs:
             self.programs[which] = make()
         return self.programs[which]
@@ -196,21 +197,21 @@ class RowDecoder:
             self.keys[which] = random_key(seed)
         return self.keys[which]
 
-    def _length_scores(self, device: jax.Device | None) -> Callable[..., Any]:
-        def make() -> Callable[..., Any]:
+    def _length_scores(self, device: Device | None) -> Program:
+        def make() -> Program:
             network = self._params_on(device)[self.label]
             return derive.bound_jit(length_scores, network, waits=device is None)
 
         return self._program(("lengths", device), make)
 
-    def _rows(self, which: Hashable, kernel: AbstractDecoder, device: jax.Device | None) -> Callable[..., Any]:
-        def make() -> Callable[..., Any]:
+    def _rows(self, which: Hashable, kernel: AbstractDecoder, device: Device | None) -> Program:
+        def make() -> Program:
             first = derive.placed(kernel, device), self._params_on(device), self.label
             return derive.bound_jit(_decoded_rows, *first, self.candidates, waits=device is None)
 
         return self._program((which, device), make)
 
-    def _params_on(self, device: jax.Device | None) -> Networks:
+    def _params_on(self, device: Device | None) -> Networks:
         """Return the parameters with their arrays on a device, where they are put once."""
         if device is None:
             return self.params
@@ -233,13 +234,13 @@ class RowDecoder:
 
     def _part(
         self,
-        program: Callable[..., Any],
+        program: Program,
         kernel: AbstractDecoder,
         work: Work,
         options: SampleOptions,
         batch: tuple[Array, int, int],
         values: Array | None,
-        device: jax.Device | None,
+        device: Device | None,
     ) -> Task:
         """Decode one batch; draw t of a chain depends only on the seed, its number, its row, its candidate and t."""
         graph, (chosen, wide, high) = self.lowered.graph, batch
@@ -618,8 +619,8 @@ def _chains(
 
 def _first_chains(found: Draws, count: int) -> Draws:
     """Return the draws of the first `count` chains."""
-    rest = {f.name: jax.tree.map(lambda a: a[:count], getattr(found, f.name)) for f in fields(found)}
-    return Draws(**rest | {"last": found.last[:, :count]})
+    kept: Any = {f.name: jax.tree.map(lambda a: a[:count], getattr(found, f.name)) for f in fields(found)}
+    return Draws(**kept | {"last": found.last[:, :count]})
 
 
 def _shared_out(rows: Array, per_row: int, spread: Spread | None) -> Array:

@@ -33,7 +33,7 @@ from ._loop import maximum
 from ._loss import DrawnLoss, ExactLoss, as_listed, drawn_loss, exact_loss
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import noisy_mask, random_ranks
-from ._mesh import Spread, Task, in_parts, of_all, of_first, placed, spread_of, spread_over
+from ._mesh import Device, Spread, Task, in_parts, of_all, of_first, placed, spread_of, spread_over
 from ._network import (
     UNDEFINED,
     NetworkGraph,

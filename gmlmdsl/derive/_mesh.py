@@ -14,7 +14,7 @@ import io
 from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -26,6 +26,7 @@ from .._diagnostics import fail, unknown
 from ._arrays import fetched
 from ._bounded_jit import ambient_mesh, automatic
 
+Device = Any  # `jax.Device`, which is declared without a type
 Found = dict[str, np.ndarray]
 # a part of a computation, which pauses whenever its device computes
 Task = Generator[None, None, Found]
@@ -60,7 +61,7 @@ class Spread:
         return jax.process_index() == 0
 
     @property
-    def places(self) -> list[jax.Device]:
+    def places(self) -> list[Device]:
         """The devices that compute parts, one for each place along the axis.
 
         The devices of other axes of the mesh would compute the same.
@@ -102,7 +103,7 @@ class Spread:
         return jax.random.wrap_key_data(words, impl=jax.random.key_impl(keys))
 
 
-def placed(tree: T, device: jax.Device | None) -> T:
+def placed(tree: T, device: Device | None) -> T:
     """Return a tree with copies of its arrays on a device; None leaves them where they are."""
     if device is None:
         return tree
@@ -111,7 +112,7 @@ def placed(tree: T, device: jax.Device | None) -> T:
 
 
 def in_parts(
-    spread: Spread | None, count: int, part: Callable[[int, jax.Device | None], Task]
+    spread: Spread | None, count: int, part: Callable[[int, Device | None], Task]
 ) -> Iterator[Found]:  # fmt: skip
     """Yield the results of the parts of a computation, in their order.
 
@@ -141,7 +142,7 @@ def in_parts(
     yield from (found[k] for k in range(count))
 
 
-def _together(tasks: dict[int, Task], devices: dict[int, jax.Device]) -> dict[int, Found]:
+def _together(tasks: dict[int, Task], devices: dict[int, Device]) -> dict[int, Found]:
     """Return the results of parts that take turns: while one waits, the others compute."""
     found: dict[int, Found] = {}
     while len(found) < len(tasks):
@@ -155,7 +156,7 @@ def _together(tasks: dict[int, Task], devices: dict[int, jax.Device]) -> dict[in
     return found
 
 
-def _alone(device: jax.Device) -> Mesh:
+def _alone(device: Device) -> Mesh:
     """Return the mesh of one device: programs under it run there."""
     return Mesh(np.array([device]), ("alone",), axis_types=(AxisType.Auto,))
 
@@ -163,7 +164,8 @@ def _alone(device: jax.Device) -> Mesh:
 def _exchanged(found: dict[int, Found]) -> dict[int, Found]:
     """Return the results of all processes."""
     own = io.BytesIO()
-    np.savez(own, **{f"{k} {name}": a for k, part in found.items() for name, a in part.items()})
+    named = {f"{k} {name}": a for k, part in found.items() for name, a in part.items()}
+    np.savez(own, allow_pickle=False, **named)
     out: dict[int, Found] = {}
     for content in of_every(own.getvalue()):
         with np.load(io.BytesIO(content)) as arrays:
