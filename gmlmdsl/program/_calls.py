@@ -207,7 +207,8 @@ def _term_of(e: tree.Call) -> str:
 
     Otherwise the result is "".
     """
-    text = "" if e.only is None else e.only.span.text
+    only = e.only
+    text = "" if only is None else only.span.text
     return text if re.search(r"\[i\]", text) and len(text) < LONGEST_TERM else ""
 
 

@@ -399,7 +399,8 @@ def _gauge(s: tree.Gauge, body: Body, scope: Scope) -> None:
     form = find_form(s.form, "gauge", scope)
     if form is None:
         return
-    name = s.form.only.value if s.form.only is not None and s.form.is_plain else None
+    only = s.form.only
+    name = only.value if only is not None and only.is_plain else None
     if not isinstance(name, tree.Name):
         scope.report("E302", "`zero_sum` takes the name of one parameter", s.form.span, "`zero_sum(J)`")
         return
