@@ -227,10 +227,10 @@ def traced_marginals(kept: Contractions, device: derive.Graph, params: Params, k
     n, seen, bad = kept.graph.n_random, kept.seen(c, known, codes), ((codes < 0) & known[:, None]).any(axis=0)
     here = jnp.maximum(jnp.asarray(codes, jnp.int32), 0)
     found, table = derive.log_marginals(device, params, here, c, seen, differentiated=True)
-    sure = (here[:n, None] == jnp.arange(device.most_values, dtype=jnp.int32)[:, None]).astype(table.dtype)
+    sure = (here[:n, None] == jnp.arange(device.most_values, dtype=jnp.int32)[None, :, None]).astype(table.dtype)
     free = np.asarray(c.free)
     full = sure.at[free].set(jnp.where(known[free][:, None, None], sure[free], table))
-    return jnp.where(jnp.isfinite(found) & ~bad, full, jnp.nan)
+    return jnp.where((jnp.isfinite(found) & ~bad)[None, None], full, jnp.nan)
 
 
 def _verify_agreement(
