@@ -367,18 +367,19 @@ def _followed(
     """
     message = _fitted(message, (message.shape[1], *(stage.radix[a] for a in axes)))
     flat, rest = message.reshape(stage.width, -1, message.shape[-1]), math.prod(stage.radix[a] for a in axes)
+    most = message.shape[1] - 1  # A place whose message comes from another stage may have larger codes, and reads zeros here.
     if others is not None:
         first = jnp.arange(stage.radix[0], dtype=jnp.int32)[None, :, None]
         at = {0: first} | {a + 1: others[:, a][:, None] for a in range(others.shape[1])}
         follow = jnp.take_along_axis(codes[..., None], _place(stage.radix, known, at), axis=1)
-        found = jnp.take_along_axis(flat, jnp.maximum(follow, 0) * rest + _place(stage.radix, axes, at), axis=1)
+        found = jnp.take_along_axis(flat, jnp.clip(follow, 0, most) * rest + _place(stage.radix, axes, at), axis=1)
         return (0,), jnp.where(follow < 0, -jnp.inf, found)
     both = tuple(sorted({*axes, *known}))
     shape = [stage.radix[a] for a in both]
     follow = codes.reshape(stage.width, *(n if a in known else 1 for a, n in zip(both, shape, strict=True)))
     at = {a: jnp.arange(stage.radix[a], dtype=jnp.int32).reshape([1, *(-1 if b == a else 1 for b in both)]) for a in both}
     start = jnp.arange(stage.width, dtype=jnp.int32).reshape(-1, *(1 for _ in both)) * flat.shape[1]
-    place = jnp.broadcast_to(start + jnp.maximum(follow, 0) * rest + _place(stage.radix, axes, at), (stage.width, *shape))
+    place = jnp.broadcast_to(start + jnp.clip(follow, 0, most) * rest + _place(stage.radix, axes, at), (stage.width, *shape))
     found = flat.reshape(-1, flat.shape[-1])[place]
     return both, jnp.where(follow[..., None] < 0, -jnp.inf, found)
 

@@ -227,10 +227,10 @@ def traced_marginals(kept: Contractions, device: derive.Graph, params: Params, k
     n, seen, bad = kept.graph.n_random, kept.seen(c, known, codes), ((codes < 0) & known[:, None]).any(axis=0)
     here = jnp.maximum(jnp.asarray(codes, jnp.int32), 0)
     found, table = derive.log_marginals(device, params, here, c, seen, differentiated=True)
-    sure = (here[:n, None] == jnp.arange(device.most_values, dtype=jnp.int32)[:, None]).astype(table.dtype)
+    sure = (here[:n, None] == jnp.arange(device.most_values, dtype=jnp.int32)[None, :, None]).astype(table.dtype)
     free = np.asarray(c.free)
     full = sure.at[free].set(jnp.where(known[free][:, None, None], sure[free], table))
-    return jnp.where(jnp.isfinite(found) & ~bad, full, jnp.nan)
+    return jnp.where((jnp.isfinite(found) & ~bad)[None, None], full, jnp.nan)
 
 
 def _verify_agreement(
@@ -365,7 +365,8 @@ def with_known(graph: FactorGraph, free: Array, codes: Array, table: Array, know
 
 def by_variable(graph: FactorGraph, full: AnyArray, lead: tuple[int, ...]) -> dict[str, Any]:
     """Return the distributions of all cells, (cells, values, rows), by variable; long partial sums are left out."""
-    out, xp = {}, jnp if is_traced(full) else np
+    out: dict[str, Any] = {}
+    xp: Any = jnp if is_traced(full) else np
     for v in graph.variables:
         if len(v.labels) > full.shape[1]:
             continue
@@ -421,16 +422,17 @@ def joint_marginals(
             if k < len(free) and free[k] == cell:
                 known[k][np.arange(values)[:, None] != wanted] = -np.inf
         if traced:
-            found, table = derive.log_marginals(device, params, jnp.asarray(here, jnp.int32), c, known, differentiated=True)
+            found, table = derive.log_marginals(device, params, jnp.asarray(here, jnp.int32), c, jnp.asarray(known), differentiated=True)
             found = jnp.where(possible, found, -jnp.inf)
             break
         found, table = _laws(device, params, here, c, known)
         found = np.where(possible, found, -np.inf)
         if _has_digits(found):
             break
-    last, xp = np.searchsorted(free, cells[-1]), jnp if traced else np
+    last = np.searchsorted(free, cells[-1])
+    xp: Any = jnp if traced else np
     own = table[last] if last < len(free) and free[last] == cells[-1] else (np.arange(values)[:, None] == here[cells[-1]])
-    level = found.reshape(rows, -1)
+    level: Any = found.reshape(rows, -1)
     if not traced:
         _verify_agreement(kept, device, params, held, codes, level.max(axis=1))
         _verify_digits(graph, device, params, here, c, found, held)

@@ -123,7 +123,7 @@ def plan_stages(
         before += steps.size
     followers = [_followers(s, scopes, links) if links else () for s in stages]
     feeds = _feeds(stages, followers, scopes, parents, n_cells, links)
-    return tuple(Stage(s.radix, s.steps, s.slots, *more) for s, *more in zip(stages, feeds, followers, strict=True))
+    return tuple(Stage(s.radix, s.steps, s.slots, f, own) for s, f, own in zip(stages, feeds, followers, strict=True))
 
 
 def in_turn(stages: Sequence[Stage], radix: Array) -> Stage:
