@@ -27,7 +27,7 @@ def test_prompts_end_before_the_item_of_the_last_case_and_leave_as_many_symbols_
     for left in (6, 8):
         for prompt in m.cut(left):
             assert prompt[-1] == task.COMMA
-            name, items = task.text_of(prompt[6:8]), [a for a in prompt[29:] if a < task.NUMBERS]
+            name, items = task.text_of(prompt[6:8]), [a for a in prompt[28:] if a < task.NUMBERS]
             answer = prompt[:24] + task.case(name, task.APPEND, items, 7) + [task.END]
             assert answer[: len(prompt)] == prompt and len(answer) == len(prompt) + left
             assert task.is_right(answer, 2) and task.text_of(answer[6:8]) in task.TESTED
