@@ -617,7 +617,7 @@ def _next(graph: FactorGraph, device: derive.Graph, params: Params, codes: Array
     """Return the marginals of one cell given the seen cells, by the program of `marginals`."""
     found, table = _laws(device, params, np.maximum(codes, 0).astype(np.int32), c, seen_term(graph, c, codes >= 0, codes))
     verified_partition(graph, found, PREFIX)
-    return np.where(np.isfinite(found), _own(table, c.free, graph, cell), np.nan).T
+    return np.where(np.isfinite(found), _own(table, np.asarray(c.free), graph, cell), np.nan).T
 
 
 def _own(table: Array, free: Array, graph: FactorGraph, cell: int) -> Array:
@@ -627,7 +627,7 @@ def _own(table: Array, free: Array, graph: FactorGraph, cell: int) -> Array:
     """
     if graph.sizes[cell] == 1:
         return np.ones(table.shape[1:])
-    return table[np.searchsorted(np.asarray(free), cell)]
+    return table[np.searchsorted(free, cell)]
 
 
 def ancestors(graph: FactorGraph, seeds: Array) -> Array:

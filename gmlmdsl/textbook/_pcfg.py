@@ -54,8 +54,7 @@ def pcfg(
         raise fail("E507", f"model must be a name, got {model!r}")
     flat, start = _verified(rules), next(iter(rules))
     number = _stacks(flat, start, length, depth)
-    n = len(number)
-    after = [[number.get(_replaced(stack, a, to), n) for a, _, _, to in flat] for stack in number]
+    after = [[_after(number, stack, a, to) for a, _, _, to in flat] for stack in number]
     title = f"# Sentences of {length} words, at most {depth} nonterminals pending."
     return "\n".join([title, *_lines(flat, start, length, after, model)]) + "\n"
 
@@ -89,14 +88,14 @@ def _lines(flat: Flat, start: str, length: int, after: list[list[int]], model: s
     ]
 
 
-def _replaced(stack: Stack, name: str, to: Stack) -> Stack | None:
-    """Return the stack after a rule of a nonterminal, None if another one is leftmost."""
+def _after(number: Mapping[Stack, int], stack: Stack, name: str, to: Stack) -> int:
+    """Return the number of the stack after a rule, the number of stacks if there is none."""
     if stack[:1] != (name,):
-        return None
-    return (*to, *stack[1:])
+        return len(number)
+    return number.get((*to, *stack[1:]), len(number))
 
 
-def _stacks(flat: Flat, start: str, length: int, depth: int) -> dict[Stack | None, int]:
+def _stacks(flat: Flat, start: str, length: int, depth: int) -> dict[Stack, int]:
     """Return the numbers of the stacks that a derivation may have, leftmost nonterminal first.
 
     Each pending nonterminal writes a word at least, so that stacks are no deeper than the words
@@ -105,11 +104,12 @@ def _stacks(flat: Flat, start: str, length: int, depth: int) -> dict[Stack | Non
     Raises:
         GmlmError: E601 for too many stacks.
     """
-    number: dict[Stack | None, int] = {(): 0, (start,): 1}
+    number: dict[Stack, int] = {(): 0, (start,): 1}
     newest: list[Stack] = [(start,)]
     for left in reversed(range(length)):
-        reached = {_replaced(stack, a, to) for stack in newest for a, _, _, to in flat}
-        newest = sorted(s for s in reached if s is not None and len(s) <= min(depth, left))
+        rules = ((s, a, to) for s in newest for a, _, _, to in flat if s[:1] == (a,))
+        reached = {(*to, *s[1:]) for s, _, to in rules}
+        newest = sorted(s for s in reached if len(s) <= min(depth, left))
         for stack in newest:
             number.setdefault(stack, len(number))
         if len(number) > MOST_STACKS:

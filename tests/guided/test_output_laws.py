@@ -72,12 +72,12 @@ def test_where_not_all_prefixes_can_be_listed_those_that_can_be_drawn_are(name: 
     module: Any = types.ModuleType("narrowed_values")
     module.ones = lambda prefixes, lengths: (prefixes == 1).sum(axis=1) + 1.0
     monkeypatch.setitem(sys.modules, "narrowed_values", module)
-    model = gm.parse(narrowed(), allow_python=True).model("words")
+    model: Any = gm.parse(narrowed(), allow_python=True).model("words")
     for prompt in ([], ["a"]):
-        wanted = gm.theory.output_law(model, {}, name, prompt=prompt, seed=3)
+        wanted: Any = gm.theory.output_law(model, {}, name, prompt=prompt, seed=3)
         with monkeypatch.context() as patched:
             patched.setattr(_string_laws, "MOST_NODES", 31 if not prompt else 15)  # those of two symbols a level, of 121 and 40
-            found = gm.theory.output_law(model, {}, name, prompt=prompt, seed=3)
+            found: Any = gm.theory.output_law(model, {}, name, prompt=prompt, seed=3)
         order = [np.lexsort(law.strings.T) for law in (found, wanted)]
         assert found.strings[order[0]].tolist() == wanted.strings[order[1]].tolist()
         np.testing.assert_allclose(found.probabilities[order[0]], wanted.probabilities[order[1]], rtol=1e-12)
@@ -86,7 +86,7 @@ def test_where_not_all_prefixes_can_be_listed_those_that_can_be_drawn_are(name: 
 
 
 def test_too_many_prefixes_that_can_be_drawn_are_refused_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = gm.parse(narrowed(), allow_python=True).model("words")
+    model: Any = gm.parse(narrowed(), allow_python=True).model("words")
     monkeypatch.setattr(_string_laws, "MOST_NODES", 30)
     with pytest.raises(gm.GmlmError, match="E601.*: 31 prefixes of up to 4 of 4 symbols can be drawn, more than the 30 that are listed"):
         gm.theory.output_law(model, {}, "rej")

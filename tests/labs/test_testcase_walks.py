@@ -17,20 +17,21 @@ from markdown_blocks import ROOT
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 TINY = replace(testcases.Size(), cases=2, layers=1, heads=1, width=8, errors=20)
+UNTRAINED = testcases.Network(TINY, ROOT / "no folder")  # of tests that ask no network
 
 
 def test_prompts_end_before_the_item_of_the_last_case_and_leave_as_many_symbols_as_said() -> None:
     size = testcase_walks.Size(TINY, prompts=3)
-    m = testcase_walks.Walked(size, None, 1)  # type: ignore[arg-type]  # no network is asked
+    m = testcase_walks.Walked(size, UNTRAINED, 1)
     assert all(task.is_right([*p, task.CLOSE, task.END], 2) for p in m.cut(2))
     for left in (6, 8):
         for prompt in m.cut(left):
             assert prompt[-1] == task.COMMA
-            name, items = task.text_of(prompt[6:8]), [a for a in prompt[29:] if a < task.NUMBERS]
+            name, items = task.text_of(prompt[6:8]), [a for a in prompt[28:] if a < task.NUMBERS]
             answer = prompt[:24] + task.case(name, task.APPEND, items, 7) + [task.END]
             assert answer[: len(prompt)] == prompt and len(answer) == len(prompt) + left
             assert task.is_right(answer, 2) and task.text_of(answer[6:8]) in task.TESTED
-    assert m.cut(6) == testcase_walks.Walked(size, None, 1).cut(6) != testcase_walks.Walked(size, None, 2).cut(6)  # type: ignore[arg-type]
+    assert m.cut(6) == testcase_walks.Walked(size, UNTRAINED, 1).cut(6) != testcase_walks.Walked(size, UNTRAINED, 2).cut(6)
 
 
 @pytest.fixture
@@ -73,11 +74,11 @@ def test_the_target_is_the_restricted_distribution_and_the_first_right_answer_of
 
 
 def test_prefixes_are_counted_by_their_place_and_verdicts_beside_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
-    m: Any = testcase_walks.Walked(testcase_walks.Size(TINY), None, 0)  # type: ignore[arg-type]
+    m: Any = testcase_walks.Walked(testcase_walks.Size(TINY), UNTRAINED, 0)
     m.params = {}
     prompts = m.begun(2, 0)
     rows = [[*p, *task.case(task.text_of(p[6:8]), task.APPEND, [1], 2), task.END] for p in prompts]
-    rows[1][len(prompts[1]) + 6] = 3  # the second symbol of a wrong name's place: the item, so that the result is wrong four symbols on
+    rows[1][len(prompts[1]) + 6] = 3  # the item, which the result then lacks
     monkeypatch.setattr(testcase_walks.gm, "prefix_values", lambda model, params, name, asked: np.ones(len(asked)))
     monkeypatch.setattr(m, "model", lambda: None)
     found = testcase_walks.judged_wrong(m, prompts, rows)
