@@ -266,6 +266,9 @@ def verify_alike(a: FitRecord, b: FitRecord) -> FactorGraph:
     return b.graph if _layout(a) == numbers[0] else a.graph
 
 
-def _layout(fit: FitRecord, unnamed: bool = False) -> list[tuple[str, tuple[int, ...], list[list[str]]]]:
-    axes = {p.name: [axis.unnamed if unnamed else axis for axis in p.coords] for p in fit.graph.parameters}
-    return [(p.name, p.shape, [[str(c) for c in axis] for axis in axes[p.name]]) for p in fit.graph.parameters]
+def _layout(fit: FitRecord, unnamed: bool = False) -> list[tuple[object, ...]]:
+    found: list[tuple[object, ...]] = []
+    for p in fit.graph.parameters:
+        axes = [axis.unnamed for axis in p.coords] if unnamed else p.coords
+        found.append((p.name, p.shape, *([str(c) for c in axis] for axis in axes)))
+    return found

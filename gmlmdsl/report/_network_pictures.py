@@ -422,7 +422,8 @@ def around_circle(ways: Array, names: list[str]) -> tuple[list[str], Array]:
     for way, name in zip(ways, names, strict=True):
         longest = max(map(len, name.replace("-", "- ").split()), default=0)
         is_between = _side(way[0], ring=True) == "center" and abs(way[1]) > 0.3
-        written.append(_in_lines(name, min(LINE_LETTERS, max(int(gap / LETTER), longest)) if is_between else LINE_LETTERS))
+        most = max(int(gap / LETTER), longest) if is_between else LINE_LETTERS
+        written.append(_in_lines(name, min(LINE_LETTERS, most)))
     steps, boxes = np.zeros(len(names)), np.zeros((0, 4))
     for k in np.argsort(np.abs(ways[:, 1]), kind="stable"):
         box = _box(places[k] + 8 * ways[k], written[k], ways[k])
@@ -444,7 +445,8 @@ def _box(place: Array, name: str, way: Array) -> Array:
     width, height = 2 * _half(name)
     left = {"left": 0.0, "right": -width, "center": -width / 2}[_side(way[0], ring=True)]
     below = 0.0 if way[1] > 0.3 else -height if way[1] < -0.3 else -height / 2
-    return np.array([place[0] + left, place[1] + below, place[0] + left + width, place[1] + below + height])
+    corner = place + np.array([left, below])
+    return np.concatenate([corner, corner + 2 * _half(name)])
 
 
 def label_ways(xy: Array, names: list[str]) -> Array:
