@@ -249,23 +249,34 @@ def verify_alike(a: FitRecord, b: FitRecord) -> FactorGraph:
         raise fail(
             "E507", f"a fit is compared with another fit, got {type(b).__name__}", help="`model.fit(rows)` of the other group's rows"
         )
-    labels, numbers = [_layout(f) for f in (a, b)], [_layout(f, unnamed=True) for f in (a, b)]
-    if labels != numbers and (labels[0] == numbers[0] or labels[1] == numbers[1]):
-        labels = numbers
+    layouts, graph = _layouts(a, b)
     for what, left, right in (
         ("models", a.meta["model"], b.meta["model"]),
         ("masks", a.meta["mask"], b.meta["mask"]),
         ("programs", a.meta["program"], b.meta["program"]),
-        ("parameters", *labels),
+        ("parameters", *layouts),
         ("fixed parameters", sorted(a.meta["fixed"]), sorted(b.meta["fixed"])),
     ):
         if left != right:
             shown = f": {left!r} and {right!r}" if isinstance(left, str) else ""
             message = f"the fits have different {what}{shown}: their parameters do not mean the same"
             raise fail("E545", message, help="fit one model to both data, under one mask, with the same `coords=` and columns")
-    return b.graph if _layout(a) == numbers[0] else a.graph
+    return graph
 
 
-def _layout(fit: FitRecord, unnamed: bool = False) -> list[tuple[str, tuple[int, ...], list[list[str]]]]:
-    axes = {p.name: [axis.unnamed if unnamed else axis for axis in p.coords] for p in fit.graph.parameters}
-    return [(p.name, p.shape, [[str(c) for c in axis] for axis in axes[p.name]]) for p in fit.graph.parameters]
+def _layouts(a: FitRecord, b: FitRecord) -> tuple[list[list[tuple[object, ...]]], FactorGraph]:
+    """Return the layouts to be compared, and the graph whose cells have the names of the result."""
+    named, plain = ([_layout(f, unnamed) for f in (a, b)] for unnamed in (False, True))
+    if named[0] == plain[0]:
+        return plain, b.graph
+    if named[1] == plain[1]:
+        return plain, a.graph
+    return named, a.graph
+
+
+def _layout(fit: FitRecord, unnamed: bool) -> list[tuple[object, ...]]:
+    found: list[tuple[object, ...]] = []
+    for p in fit.graph.parameters:
+        axes = [axis.unnamed for axis in p.coords] if unnamed else p.coords
+        found.append((p.name, p.shape, *([str(c) for c in axis] for axis in axes)))
+    return found

@@ -68,7 +68,7 @@ class Server(LanguageServer):
         self._open.pop(uri, None)
 
     def publish(self, uri: str) -> None:
-        """Send the diagnostics of a text; of a text just opened, first those that need no binding."""
+        """Send the diagnostics of a text; of a new one, first those that need no binding."""
         is_new = uri not in self._open
         document = self.document(uri)
         # Every model of a new text is bound, which takes longer than reading and checking the text.

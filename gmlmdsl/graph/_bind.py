@@ -371,7 +371,7 @@ def _written(part: Any, bound: Bound, values: Values) -> Any:
 
 
 def _fields(part: Any, bound: Bound, values: Values) -> Any:
-    changed = {name: _written(getattr(part, name), bound, values) for name in _field_names(type(part))}
+    changed = {n: _written(getattr(part, n), bound, values) for n in _field_names(type(part))}
     if values and isinstance(part, ir.Update):
         changed["turn"] = ", ".join(f"{name} = {value.value}" for name, value in values.items())
     return replace(part, **changed) if any(changed[n] is not getattr(part, n) for n in changed) else part

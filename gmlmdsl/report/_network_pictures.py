@@ -421,15 +421,17 @@ def around_circle(ways: Array, names: list[str]) -> tuple[list[str], Array]:
     written = []
     for way, name in zip(ways, names, strict=True):
         longest = max(map(len, name.replace("-", "- ").split()), default=0)
-        is_between = _side(way[0], ring=True) == "center" and abs(way[1]) > 0.3
-        written.append(_in_lines(name, min(LINE_LETTERS, max(int(gap / LETTER), longest)) if is_between else LINE_LETTERS))
+        most = LINE_LETTERS
+        if _side(way[0], ring=True) == "center":
+            most = min(most, max(int(gap / LETTER), longest))
+        written.append(_in_lines(name, most))
     steps, boxes = np.zeros(len(names)), np.zeros((0, 4))
     for k in np.argsort(np.abs(ways[:, 1]), kind="stable"):
         box = _box(places[k] + 8 * ways[k], written[k], ways[k])
-        up = 1.0 if ways[k, 1] > 0 else -1.0
-        while abs(ways[k, 1]) > 0.3 and _covered(box, boxes) > 0:
-            steps[k] += up
-            box[1::2] += up
+        rise = _rise(ways[k])
+        while rise and _covered(box, boxes) > 0:
+            steps[k] += rise
+            box[1::2] += rise
         boxes = np.concatenate([boxes, box[None]])
     return written, steps
 
@@ -439,12 +441,18 @@ def _half(name: str) -> Array:
     return np.array([LETTER * max(map(len, name.split("\n"))), LINE * (1 + name.count("\n"))]) / 2
 
 
+def _rise(way: Array) -> float:
+    """Return 1 for a name above its node, -1 for one below it, and 0 for one beside it."""
+    return float(np.sign(way[1]) * (abs(way[1]) > 0.3))
+
+
 def _box(place: Array, name: str, way: Array) -> Array:
     """Return the left, bottom, right and top of a name that is written from a place."""
     width, height = 2 * _half(name)
     left = {"left": 0.0, "right": -width, "center": -width / 2}[_side(way[0], ring=True)]
-    below = 0.0 if way[1] > 0.3 else -height if way[1] < -0.3 else -height / 2
-    return np.array([place[0] + left, place[1] + below, place[0] + left + width, place[1] + below + height])
+    below = (_rise(way) - 1) * height / 2
+    corner = place + np.array([left, below])
+    return np.concatenate([corner, corner + 2 * _half(name)])
 
 
 def label_ways(xy: Array, names: list[str]) -> Array:

@@ -17,7 +17,7 @@ from report_cases import network
 
 from gmlmdsl import GmlmError
 from gmlmdsl.report import plot_contacts, plot_network, precision_by_rank
-from gmlmdsl.report._network_pictures import label_ways
+from gmlmdsl.report._network_pictures import _box, _covered, around_circle, label_ways
 
 
 def lines(figure: Figure) -> list[LineCollection]:
@@ -97,6 +97,15 @@ def test_names_around_a_circle_cover_no_other_name(names: list[str]):
     assert len(boxes) == len(names)
     assert [(a.x0, b.x0) for a, b in itertools.combinations(boxes, 2) if a.padded(-1).overlaps(b.padded(-1))] == []
     assert all(b.x0 >= 0 and b.x1 <= figure.canvas.get_width_height()[0] for b in boxes)
+
+
+def test_many_names_of_several_lines_move_outwards():
+    angles = 2 * np.pi * np.arange(24) / 24
+    ways = np.stack([np.sin(angles), np.cos(angles)], axis=1)
+    written, steps = around_circle(ways, ["the name of a node in lines"] * 24)
+    assert steps.max() > 0 > steps.min()
+    boxes = [_box(ways[k] * (95 + 8), written[k], ways[k]) + steps[k] * np.array([0, 1, 0, 1]) for k in range(24) if abs(ways[k, 1]) > 0.3]
+    assert all(_covered(box, np.delete(boxes, k, axis=0)) == 0 for k, box in enumerate(boxes))
 
 
 def test_pictures_are_drawn_into_given_axes():
