@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
+from . import _words
 from ._fault import Fault, opens_statement
 from ._habits import ARRAYS, CELLS, is_arrow, is_drawn
 from ._lex import CLOSING, MAX_DEPTH, OPENING, Token, closing, short
@@ -58,26 +59,6 @@ NO_SIGN = {
     "+": "a number has no sign `+`",
     "[": "a list stands only in an argument or a default; one with its index in parentheses, `([0.1, 0.9][b])`",
     "{": "a block stands only in an argument, after `choose` and after `update`",
-}
-
-JOINED = {
-    "edges": "two indices together are written `(i, j) in ..`",
-    "in": "each axis or loop names its set, `i in a, j in b`; the two ends of an edge are `(i, j) in G.edges`",
-    "choose": "a block stands in braces: `{a, b}`",
-    "update": "a block stands in braces: `{a, b}`",
-}
-
-# Words between two terms that are operators in other languages.
-BETWEEN = {
-    "is": "a comparison is written `==`",
-    "eq": "a comparison is written `==`",
-    "mod": "a remainder is written `a % b`",
-    "div": "whole division is written `a // b`",
-    "xor": "one of two conditions is `(a) != (b)`",
-    **dict.fromkeys(("elif", "elseif", "elsif"), "a second condition stands behind `else`: `if c then a else if d then b else 0`"),
-    "times": "a product is written `a * b`",
-    **dict.fromkeys(("forall", "foreach", "over"), "a loop is written `for i in site`"),
-    **dict.fromkeys(("where", "when", "unless", "such", "with"), "a condition of loops is written `if`: `for i in site if i > 1`"),
 }
 
 Faults = dict[int, Diagnostic]
@@ -389,7 +370,7 @@ def _unexpected(fault: Fault) -> Diagnostic:
         name = short(fault.previous.text)
         help_ = f"`{name}` has parentheses, also where nothing stands in them: `{name}(..)`"
     elif fault.token.text == ",":
-        help_ = JOINED.get(_joins(fault), "")
+        help_ = _words.JOINED.get(_joins(fault), "")
     elif wanted == "`in`" and fault.tokens[fault.at - 2].text == "for":
         help_ = "a loop says what its index runs over: `for i in site`"
     completed = _completed(fault, wanted) or _quoted(fault)
@@ -402,7 +383,7 @@ def _unexpected(fault: Fault) -> Diagnostic:
 def _not_joined(fault: Fault) -> Diagnostic:
     """Report a word after a term that no operator joins to it."""
     first, before = fault.tokens[fault.start], fault.tokens[fault.start - 1].text
-    meant = BETWEEN.get(first.text) or BETWEEN.get(before, "between two terms stands an operator, such as `*`")
+    meant = _words.BETWEEN.get(first.text) or _words.BETWEEN.get(before, "between two terms stands an operator, such as `*`")
     meant = "a choice is written `if c then a else b`" if before in ("case", "match", "switch", "select") else meant
     help_ = "a sum is written `sum(x[i] for i in site)`" if before.lower().startswith("sum") else meant
     message = f"expected an operator or a statement after `{short(before)}`, found `{short(first.text)}`"

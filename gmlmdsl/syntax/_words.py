@@ -37,6 +37,26 @@ LEVELS: dict[str, tuple[tuple[str, ...], str]] = {
     "sampler_statement": (SAMPLER_WORDS, "in a sampler"),
 }
 
+# The parts of a construct that a comma joined wrongly, and what is written instead.
+JOINED = {
+    "edges": "two indices together are written `(i, j) in ..`",
+    "in": "each axis or loop names its set, `i in a, j in b`; the two ends of an edge are `(i, j) in G.edges`",
+    "choose": "a block stands in braces: `{a, b}`",
+    "update": "a block stands in braces: `{a, b}`",
+}
+# Words between two terms that are operators in other languages.
+BETWEEN = {
+    "is": "a comparison is written `==`",
+    "eq": "a comparison is written `==`",
+    "mod": "a remainder is written `a % b`",
+    "div": "whole division is written `a // b`",
+    "xor": "one of two conditions is `(a) != (b)`",
+    **dict.fromkeys(("elif", "elseif", "elsif"), "a second condition stands behind `else`: `if c then a else if d then b else 0`"),
+    "times": "a product is written `a * b`",
+    **dict.fromkeys(("forall", "foreach", "over"), "a loop is written `for i in site`"),
+    **dict.fromkeys(("where", "when", "unless", "such", "with"), "a condition of loops is written `if`: `for i in site if i > 1`"),
+}
+
 
 @functools.cache
 def hints() -> dict[str, list[dict[str, Any]]]:
