@@ -90,8 +90,10 @@ def test_too_many_prefixes_that_can_be_drawn_are_refused_with_their_number(monke
     monkeypatch.setattr(_string_laws, "MOST_NODES", 30)
     with pytest.raises(gm.GmlmError, match="E601.*: 31 prefixes of up to 4 of 4 symbols can be drawn, more than the 30 that are listed"):
         gm.theory.output_law(model, {}, "rej")
+    monkeypatch.setattr(_string_laws, "MOST_NODES", 23)  # nothing is listed behind the end of a string: 1 + 2 + 4 + 6 + 10 prefixes
+    assert gm.theory.output_law(model, {}, "draw").fail == 0
     for name in ("free", "erase"):  # nothing is excluded; prefixes of any length are reached from the prompt
-        with pytest.raises(gm.GmlmError, match="E601.*: 121 prefixes of 4 symbols of 3 values, more than the 30"):
+        with pytest.raises(gm.GmlmError, match="E601.*: 121 prefixes of 4 symbols of 3 values, more than the 23"):
             gm.theory.output_law(model, {}, name)
 
 
