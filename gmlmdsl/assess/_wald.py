@@ -277,6 +277,6 @@ def _layouts(a: FitRecord, b: FitRecord) -> tuple[list[list[tuple[object, ...]]]
 def _layout(fit: FitRecord, unnamed: bool) -> list[tuple[object, ...]]:
     found: list[tuple[object, ...]] = []
     for p in fit.graph.parameters:
-        axes = [axis.unnamed for axis in p.coords] if unnamed else p.coords
+        axes = [getattr(axis, "unnamed", axis) for axis in p.coords] if unnamed else p.coords
         found.append((p.name, p.shape, *([str(c) for c in axis] for axis in axes)))
     return found

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._diagnostics import Some, Span
 from .._types import Label
 from ..program import Scale
-
-if TYPE_CHECKING:
-    from ._bound import Labels
 
 Value = int | float | bool | str
 
@@ -209,7 +206,7 @@ class ParameterArray:
     prior: Prior | None
     gauge: tuple[int, ...]
     dims: tuple[str, ...]
-    coords: tuple[Labels, ...] = field(compare=False)
+    coords: tuple[Sequence[Label], ...] = field(compare=False)
     span: Span = field(compare=False, repr=False)
     still: tuple[int, ...] = ()
     edges: tuple[Any, ...] = field(default=(), compare=False, repr=False)
