@@ -631,10 +631,7 @@ def _own(table: Array, free: Array, graph: FactorGraph, cell: int) -> Array:
 
 
 def ancestors(graph: FactorGraph, seeds: Array) -> Array:
-    """Return the seeds and all of their ancestors, as booleans over cells.
-
-    The ancestors of a cell are the cells that its distribution mentions, and their ancestors.
-    """
+    """Return the seeds, the cells that their distributions mention, and so on, as booleans."""
     reached = np.append(seeds, False)
     while True:
         before = reached.copy()

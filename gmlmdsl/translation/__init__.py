@@ -43,7 +43,7 @@ from ._rerank import candidate_count as candidate_count
 from ._segments import lines_cut as lines_cut
 from ._shortlist import Shortlist as Shortlist
 from ._train_pairs import Recipe as Recipe
-from ._translator import Translation as Translation
+from ._translation import Translation as Translation
 from ._translator import TranslationOptions as TranslationOptions
 from ._translator import Translator as Translator
 from ._vocabulary import Vocabulary as Vocabulary

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ..data import MOST_SEED
 from ..derive import of_first, spread_of
 from ..files import alone, write_whole
-from ._translator import Translation
+from ._translation import Translation
 from .limits import CHUNK_LINES, LONGEST_LOOP, LOOP_REPEATS, MANY_UNUSABLE
 
 if TYPE_CHECKING:

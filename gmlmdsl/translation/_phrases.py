@@ -12,21 +12,18 @@ fixed, and the sampler refines the draft around them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._diagnostics import counted, fail
-from ..evaluate import network_queries
 from ._vocabulary import UNKNOWN, Vocabulary, is_many
-
-if TYPE_CHECKING:
-    from ._translator import Translator
 
 Array = np.ndarray
 Phrases = tuple[tuple[int, ...], ...]  # the subword tokens of each phrase of a line
+Score = Callable[[int, Array, Array], Array]
 FREE, PREFIX = -1, -2  # owners of tokens that no phrase fixes
 
 
@@ -51,6 +48,10 @@ class Draft:
     def has_phrase(self) -> bool:
         """Whether a phrase fixes some tokens."""
         return any(owner >= 0 for owner in self.owners)
+
+    def cells_of(self, owner: int, cells: int) -> Array:
+        """Return which cells a phrase fixes, shape (cells,)."""
+        return np.pad(np.array(self.owners) == owner, (0, cells - len(self.owners)))
 
     def rows(self, cells: int) -> tuple[Array, Array]:
         """Return the tokens and the fixed tokens among them, -1 elsewhere; each of shape (cells,)."""
@@ -101,14 +102,16 @@ def encoded_phrases(vocabulary: Vocabulary, texts: Any, line: int) -> Phrases:
     return found
 
 
-def with_phrases(translator: Translator, source: Array, drafts: Sequence[Draft], phrases: Phrases, line: int) -> list[Draft]:
+def with_phrases(drafts: Sequence[Draft], phrases: Phrases, score: Score, cells: int, end: int, line: int) -> list[Draft]:
     """Return the drafts of the parts of a line with all of its phrases, each in one of the parts.
 
     Args:
-        translator: the translator.
-        source: the codes of the parts, shape (parts, source cells), -1 after the end mark.
         drafts: a draft of each part.
         phrases: the subword tokens of each phrase. Longer ones are placed first.
+        score: a function of the number of a part, of codes and of the hidden cells among them, both
+            of shape (candidates, cells), which returns the log p of the hidden cells of each.
+        cells: the number of cells of a part.
+        end: the code of the end mark.
         line: the number of the line, counted from 1, for messages.
 
     Raises:
@@ -117,32 +120,33 @@ def with_phrases(translator: Translator, source: Array, drafts: Sequence[Draft],
     found = list(drafts)
     for number in sorted(range(len(phrases)), key=lambda k: -len(phrases[k])):
         phrase = phrases[number]
-        there = ((part, place) for part, draft in enumerate(found) if (place := draft.place_of(phrase)))
-        part, span = next(there, None) or _likeliest(translator, source, found, phrase, line)
-        found[part] = found[part].with_phrase(span, phrase, number)
+        there = [(p, draft.with_phrase(at, phrase, number)) for p, draft in enumerate(found) if (at := draft.place_of(phrase))]
+        candidates = there[:1] or _candidates(found, phrase, number, cells, end)
+        if not candidates:
+            message = f"line {line} has no room for a phrase of {counted(len(phrase), 'piece')}"
+            help = "fewer or shorter phrases, or a model of longer rows"
+            raise fail("E583", f"{message}: a translation has {cells} with its end mark", help=help)
+        part, draft = there[0] if there else _likeliest(candidates, number, score, cells)
+        found[part] = draft
     return found
 
 
-def _likeliest(translator: Translator, source: Array, drafts: Sequence[Draft], phrase: tuple[int, ...], line: int) -> tuple[int, slice]:
-    """Return the part and the span that a phrase replaces with the largest probability."""
-    k, cells, end = len(phrase), translator.pair.cells[1], translator.vocabulary.end
-    best: tuple[float, int, slice] | None = None
+def _candidates(drafts: Sequence[Draft], phrase: tuple[int, ...], number: int, cells: int, end: int) -> list[tuple[int, Draft]]:
+    """Return the drafts in which the phrase replaces some tokens, with the number of the part."""
+    k, out = len(phrase), []
     for part, draft in enumerate(drafts):
-        sizes = [s for s in sorted({0, k - 1, k, k + 1}) if len(draft.tokens) - s + k <= cells]
-        spans = list(draft.spans(sizes, end))
-        if not spans:
-            continue
-        rows = [draft.with_phrase(span, phrase, len(phrase)).tokens for span in spans]
-        codes = translator.vocabulary.rows([list(row) for row in rows], cells)
-        hidden = np.zeros(codes.shape, bool)
-        for row, span in zip(hidden, spans, strict=True):
-            row[span.start : span.start + k] = True
-        model, given = translator.model, (source[part : part + 1],)
-        scores = network_queries.log_hidden(model.lowered, translator.params, codes, hidden, given)
-        at = int(np.argmax(scores))
-        if best is None or scores[at] > best[0]:
-            best = float(scores[at]), part, spans[at]
-    if best is None:
-        message = f"line {line} has no room for a phrase of {counted(k, 'piece')}: a translation has {cells} with its end mark"
-        raise fail("E583", message, help="fewer or shorter phrases, or a model of longer rows")
-    return best[1:]
+        least = max(0, len(draft.tokens) + k - cells)  # More must go where the row is full.
+        sizes = sorted({max(s, least) for s in (0, k - 1, k, k + 1)})
+        out += [(part, draft.with_phrase(span, phrase, number)) for span in draft.spans(sizes, end)]
+    return out
+
+
+def _likeliest(candidates: Sequence[tuple[int, Draft]], number: int, score: Score, cells: int) -> tuple[int, Draft]:
+    """Return the candidate whose new phrase has the largest probability."""
+    scores = np.empty(len(candidates))
+    parts = np.array([part for part, _ in candidates])
+    for part in np.unique(parts):
+        mine = np.flatnonzero(parts == part)
+        codes = np.stack([candidates[k][1].rows(cells)[0] for k in mine])
+        scores[mine] = score(int(part), codes, np.stack([candidates[k][1].cells_of(number, cells) for k in mine]))
+    return candidates[int(np.argmax(scores))]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,11 +17,13 @@ from .._types import ArrayLike, JsonObject
 from ..data import verified_seed
 from ..decode import CodeRows, Decoding, RowDecoder
 from ..decode import drop_repeats as without_repeats
+from ..evaluate import network_queries
 from ..networks import AUTO, FLOAT32, fastest, reduced, verify_precision
 from ..program import AUTOREGRESSIVE, ir
-from ._phrases import Draft, Phrases, encoded_phrases, with_phrases
+from ._phrases import Draft, Phrases, Score, encoded_phrases, with_phrases
 from ._programs import Pair, sides
-from ._segments import Segments, joined_text, segments
+from ._segments import Segments, segments
+from ._translation import EMPTY, Translation, joined, pieces_of
 from ._vocabulary import is_many
 from .limits import LINES_AT_ONCE
 
@@ -33,46 +35,8 @@ if TYPE_CHECKING:
     from ._shortlist import Shortlist
     from ._vocabulary import Vocabulary
 
-T = TypeVar("T")
-
 Array = np.ndarray
 PARTS = 256  # Part j of line k has the row number k * PARTS + j.
-
-
-@dataclass(frozen=True)
-class Translation:
-    """The translation of one line.
-
-    Attributes:
-        text: the text of the best candidate; empty for an empty line.
-        score: the mean log p of its subword tokens, including the end mark. For a line in parts,
-            the mean is over the tokens of all parts.
-        pieces: the subword tokens of the text, without end marks.
-        alternatives: the best candidates with their scores, in the order of the sampler. The text
-            itself comes first, and no text occurs twice.
-        passes: the number of passes over the network; for an autoregressive sampler the number of
-            its steps.
-        trace: the text after each pass, if it was requested.
-        cut: the number of sentences of the line that are too long for the model, which did not see
-            their ends.
-        ended: whether the translation of each sentence has an end mark. A translation without one
-            fills its row to the last cell.
-        counts: for each alternative the number of subword tokens over which its score is the mean,
-            including the end mark.
-    """
-
-    text: str
-    score: float
-    pieces: tuple[int, ...]
-    alternatives: tuple[tuple[str, float], ...]
-    passes: int
-    trace: tuple[str, ...] = ()
-    cut: int = 0
-    ended: bool = True
-    counts: tuple[int, ...] = (0,)
-
-
-EMPTY = Translation("", 0.0, (), (("", 0.0),), 0)
 
 
 @dataclass(frozen=True)
@@ -361,18 +325,26 @@ class Translator:
         without a phrase keep their translation.
         """
         held = [0] * len(made) if clamp is None else (clamp >= 0).sum(axis=1)
-        end, starts = self.vocabulary.end, [k for k, p in enumerate(phrases) if p is not None]
+        end, cells = self.vocabulary.end, self.pair.cells[1]
         drafts = [Draft.of((*t.pieces, end) if t.ended else t.pieces, int(n)) for t, n in zip(made, held, strict=True)]
+        starts = [k for k, p in enumerate(phrases) if p is not None]
         for first, after in pairwise([*starts, len(made)]):
-            line, wanted = slice(first, after), phrases[first]
-            if wanted:
-                drafts[line] = with_phrases(self, source[line], drafts[line], wanted, int(rows[first]) // PARTS + 1)
+            line, number = slice(first, after), int(rows[first]) // PARTS + 1
+            drafts[line] = with_phrases(drafts[line], phrases[first] or (), self._log_hidden(source[line]), cells, end, number)
         out, some = list(made), np.array([k for k, d in enumerate(drafts) if d.has_phrase], int)
         if len(some):
-            init, fixed = np.stack([drafts[k].rows(self.pair.cells[1]) for k in some], axis=1)
+            init, fixed = np.stack([drafts[k].rows(cells) for k in some], axis=1)
             for k, t in zip(some, self._parts(source[some], o, rows[some], fixed, init), strict=True):
                 out[k] = replace(t, passes=t.passes + made[k].passes)
         return out
+
+    def _log_hidden(self, source: Array) -> Score:
+        """Return the function that scores hidden tokens of the parts with these sources."""
+
+        def score(part: int, codes: Array, hidden: Array) -> Array:
+            return network_queries.log_hidden(self.model.lowered, self.params, codes, hidden, (source[part : part + 1],))
+
+        return score
 
     def forced_phrases(self, phrases: Sequence[Any], o: TranslationOptions, numbers: Sequence[int]) -> list[Phrases]:
         """Return the subword tokens of the phrases that the translation of each line must contain.
@@ -631,39 +603,12 @@ def _verified(sentences: Any, n_best: Any, prefix: Any) -> list[str]:
     return lines
 
 
-def pieces_of(row: Array, end: int) -> tuple[int, ...]:
-    """Return the subword tokens before the first end mark."""
-    known = row[row >= 0].tolist()
-    return tuple(known[: known.index(end)] if end in known else known)
-
-
 def _verify_one_part(lines: Sequence[Segments], numbers: Sequence[int]) -> None:
     """Raise E584 for a line of several parts, for which there is one draft or one length."""
     long = next((n for line, n in zip(lines, numbers, strict=True) if len(line.pieces) > 1), None)
     if long is not None:
         message = f"line {long + 1} is longer than the model takes, and a draft or a length is for one part"
         raise fail("E584", message, help="split it and its draft")
-
-
-def _up_to_last(sequences: Sequence[Sequence[T]]) -> list[list[T]]:
-    """Return the first items of all sequences, the second ones, and so on; a last item repeats."""
-    longest = max(map(len, sequences))
-    return [[s[min(k, len(s) - 1)] for s in sequences] for k in range(longest)]
-
-
-def joined(parts: Sequence[Translation], line: Segments) -> Translation:
-    """Join the translations of a line's parts into one translation."""
-    if len(parts) <= 1:
-        return replace(parts[0], cut=line.cut) if parts else EMPTY
-    ranked = _up_to_last([[(*a, n) for a, n in zip(p.alternatives, p.counts, strict=True)] for p in parts])
-    counts = tuple(sum(n for *_, n in row) for row in ranked)
-    means = [sum(s * n for _, s, n in row) / max(total, 1) for row, total in zip(ranked, counts, strict=True)]
-    others = tuple((joined_text([t for t, *_ in row], line.joints), mean) for row, mean in zip(ranked, means, strict=True))
-    steps = _up_to_last([p.trace or ("",) for p in parts]) if any(p.trace for p in parts) else []
-    trace = tuple(joined_text(step, line.joints) for step in steps)
-    pieces = tuple(x for p in parts for x in p.pieces)
-    passes, ended = max(p.passes for p in parts), all(p.ended for p in parts)
-    return Translation(others[0][0], others[0][1], pieces, others, passes, trace, line.cut, ended, counts)
 
 
 def _verify_lines(lines: object) -> None:

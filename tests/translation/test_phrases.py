@@ -59,7 +59,7 @@ def test_a_prefix_and_phrases_stand_beside_each_other(student: Translator, words
 def test_a_phrase_of_the_draft_is_kept_where_it_stands(words: gm.Vocabulary, student: Translator):
     pieces = tuple(words.encode(["eins rot hund"])[0])
     phrase = tuple(words.encode(["rot"])[0][:-1])
-    placed = with_phrases(student, np.zeros((1, 1), np.int32), [Draft.of(pieces, 0)], (phrase,), 1)[0]
+    placed = with_phrases([Draft.of(pieces, 0)], (phrase,), student._log_hidden(np.zeros((1, 1), np.int32)), 8, words.end, 1)[0]
     assert placed.tokens == pieces
     assert tuple(t for t, owner in zip(placed.tokens, placed.owners, strict=True) if owner == 0) == phrase
 
@@ -96,7 +96,7 @@ def test_a_phrase_stands_where_it_is_likeliest(student: Translator, words: gm.Vo
                 scores[row] = max(
                     scores.get(row, -np.inf), network_queries.log_hidden(student.model.lowered, student.params, codes, hidden, (source,))[0]
                 )
-    placed = with_phrases(student, source, [Draft.of(pieces, 0)], (phrase,), 1)[0]
+    placed = with_phrases([Draft.of(pieces, 0)], (phrase,), student._log_hidden(source), cells, words.end, 1)[0]
     assert len(scores) > 3 and placed.tokens in scores
     assert scores[placed.tokens] == pytest.approx(max(scores.values()), abs=1e-5)
 

@@ -41,7 +41,7 @@ from gmlmdsl.translation._corpus import Texts as OnlyTexts
 from gmlmdsl.translation._distill import Distilled, distill, loops
 from gmlmdsl.translation._kept_stages import Stages
 from gmlmdsl.translation._train_pairs import Recipe
-from gmlmdsl.translation._translator import Translation
+from gmlmdsl.translation._translation import Translation
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 RECIPE = Recipe(steps=30, batch_size=16, optimizer="adam", learning_rate=0.02, save_every=10)

@@ -17,7 +17,7 @@ from gmlmdsl.translation import TranslationOptions, Translator
 from gmlmdsl.translation._bundle import load_translator, write_translator
 from gmlmdsl.translation._programs import digest_of, roles_of, sides, vocabulary_inputs
 from gmlmdsl.translation._segments import Segments, segments, sentences_in
-from gmlmdsl.translation._translator import Translation, joined
+from gmlmdsl.translation._translation import Translation, joined
 
 MORE = (
     PROGRAM
