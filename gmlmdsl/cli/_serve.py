@@ -31,7 +31,7 @@ from starlette.routing import Route
 from .._diagnostics import GmlmError, fail, unknown, whole_number
 from .._types import JsonObject
 from ..decode.limits import BATCH_SIZES
-from ..translation import Translation, TranslationOptions, Translator
+from ..translation import Translation, TranslationOptions, Translator, encoded_phrases
 from .limits import MOST_CONNECTIONS, RESPONSE_SECONDS
 
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -315,10 +315,10 @@ def _request(body: Any, limits: Limits, translator: Translator) -> tuple[list[st
     if options.seed >= 1 << 64:
         raise fail("E507", f"seed must be below 2^64, got {options.seed}")
     options = replace(options, sampler=translator.sampler_named(options.sampler))
-    return lines, Wish(options, prefix), _phrases(body.get("phrases"), options, len(lines), translator)
+    return lines, Wish(options, prefix), _phrases(body.get("phrases"), len(lines), translator)
 
 
-def _phrases(stated: Any, options: TranslationOptions, lines: int, translator: Translator) -> list[list[str]]:
+def _phrases(stated: Any, lines: int, translator: Translator) -> list[list[str]]:
     """Return the phrases that the translation of each line must contain.
 
     Raises:
@@ -329,7 +329,8 @@ def _phrases(stated: Any, options: TranslationOptions, lines: int, translator: T
     if not isinstance(stated, list) or len(stated) != lines:
         message = f"`phrases` must be a list with a list of texts for each of {lines:,} lines, got {stated!r:.60}"
         raise fail("E584", message, help='write {"lines": ["A dog runs."], "phrases": [["ein Hund"]]}')
-    translator.forced_phrases(stated, options, range(lines))
+    for number, texts in enumerate(stated, 1):
+        encoded_phrases(translator.vocabulary, texts, number)
     return stated
 
 

@@ -35,6 +35,7 @@ from ._metrics import Scores as Scores
 from ._metrics import score as score
 from ._metrics import verify_learnt as verify_learnt
 from ._peer import peers as peers
+from ._phrases import encoded_phrases as encoded_phrases
 from ._pipeline import Pipeline as Pipeline
 from ._pipeline_stages import PipelineOptions as PipelineOptions
 from ._rerank import RERANKED as RERANKED

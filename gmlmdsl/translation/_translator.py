@@ -213,7 +213,7 @@ class Translator:
             if lengths is not None:
                 help = "leave one of both out"
                 raise fail("E584", "a length is that of the translation without its phrases, which may change it", help=help)
-            forced = self.forced_phrases(_one_a_line("phrases", phrases, len(lines)), options, places)
+            forced = self._forced_phrases(_one_a_line("phrases", phrases, len(lines)), options, places)
         out: list[Translation] = []
         for start in range(0, len(lines), batch_size):
             part = slice(start, start + batch_size)
@@ -254,7 +254,7 @@ class Translator:
         while window := _texts_of(islice(source, min(batch_size, 1 << 31)), start):
             known = {name: _next_of(name, values, len(window), start) for name, values in beside.items()}
             numbers = range(start, start + len(window))
-            forced = self.forced_phrases(known["phrases"], options, numbers) if phrases is not None else None
+            forced = self._forced_phrases(known["phrases"], options, numbers) if phrases is not None else None
             yield from self._window(window, options, numbers, prefix, known.get("drafts"), None, forced)
             start += len(window)
         for name, values in beside.items():
@@ -346,7 +346,7 @@ class Translator:
 
         return score
 
-    def forced_phrases(self, phrases: Sequence[Any], o: TranslationOptions, numbers: Sequence[int]) -> list[Phrases]:
+    def _forced_phrases(self, phrases: Sequence[Any], o: TranslationOptions, numbers: Sequence[int]) -> list[Phrases]:
         """Return the subword tokens of the phrases that the translation of each line must contain.
 
         Args:
