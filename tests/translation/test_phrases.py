@@ -52,6 +52,10 @@ def test_a_prefix_and_phrases_stand_beside_each_other(student: Translator, words
     wanted = tuple(words.encode(["rot"])[0][:-1])
     for t in student.translate(["one two", "red cat"], prefix="rot", phrases=[["rot"], ["katze"]]):
         assert t.pieces[: len(wanted)] == wanted
+    for word in ("rennt", "katze", "eins"):
+        start = words.encode([word])[0][:-1]
+        t = student.translate(["one two"], prefix=word, phrases=[["rot"]])[0]
+        assert list(t.pieces[: len(start)]) == start and "rot" in t.text
     first = student.translate(["one two"], prefix="rot", phrases=[["rot"]])[0]
     assert first.text.count("rot") >= 2, "the prefix is no place for a phrase"
 
