@@ -235,7 +235,7 @@ def _counted(
         if found is None:
             return None
         whole, merged = found
-        if merged.entries >= LEAST_CHAIN and not taken[cells].any():
+        if whole.is_sum and merged.entries >= LEAST_CHAIN and not taken[cells].any():
             by_tree = bool(alone[cells].all())
             if (key, by_tree) not in links:
                 links[key, by_tree] = _linked(whole, by_tree)

@@ -157,7 +157,7 @@ def test_other_requests(address: str):
     assert status == 200 and about["status"] == "ok" and about["samplers"] == ["refine", "apart"] and about["direction"] == "en-de"
     status, document = asked(address, path="/openapi.json")
     entries = document["paths"]["/translate"]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
-    assert status == 200 and set(entries) == {"lines", *_serve.KINDS} and document["openapi"].startswith("3.")
+    assert status == 200 and set(entries) == {"lines", "phrases", *_serve.KINDS} and document["openapi"].startswith("3.")
 
 
 def test_metrics_count_what_was_answered(translator: gm.Translator):

@@ -110,7 +110,7 @@ def test_what_is_evaluated_shows_a_bar(folder: Path, monkeypatch: pytest.MonkeyP
 def test_a_file_shows_a_bar(folder: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]):
     terminal = on_a_terminal(monkeypatch)
     (folder / "some.txt").write_text("one\ntwo\n")
-    how = TranslateRequest(None, 1, None, None, False, False, None, True, 0)
+    how = TranslateRequest(None, 1, None, None, None, False, False, None, True, 0)
     run_translate(folder / "translate.bundle", folder / "some.txt", how, False)
     assert "lines" in terminal.getvalue() and "100%" in terminal.getvalue()
     assert capfdbinary.readouterr().out.count(b"\n") == 2

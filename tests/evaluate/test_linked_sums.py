@@ -172,7 +172,8 @@ def test_gradients_of_log_z_are_means_and_those_of_losses_are_differences(name: 
     _, levels, x = every(model, params)
     p = np.exp(levels - np.logaddexp.reduce(levels))
     slopes = jax.jit(jax.grad(model.log_partition))(params)
-    np.testing.assert_allclose(slopes["h"], p @ x["x"], atol=1e-9)
+    scale = 0.1 if "x[i] / 10" in MODELS[name][0] else 1.0
+    np.testing.assert_allclose(slopes["h"], scale * (p @ x["x"]), atol=1e-9)
     best = {k: a[np.argsort(-levels)[:3]] for k, a in x.items()}
     loss = float(model.loss(params, best, "some"))
     one = gm.parse(MODELS[name][0]).model()
