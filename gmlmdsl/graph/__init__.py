@@ -8,7 +8,7 @@ from ._bind import bind, bind_sound
 from ._bound import Bound
 from ._by_edge import by_name
 from ._constants import constant, in_range, turned
-from ._factor_graph import FactorGraph, FactorGroup, SumLink
+from ._factor_graph import FactorGraph, FactorGroup
 from ._given_rows import GivenRows, group_with
 from ._graph_variables import GivenArray, NetworkForm, ParameterArray, VariableArray
 from ._infinite import STAYS_FINITE, oversized_at, undefined_at, untried
@@ -27,6 +27,6 @@ from ._network import (
 )
 from ._passes import Passes, open_after, passes_of
 from ._ranges import is_positive, range_of
-from ._scopes import JointValues, alike, distinct, grouped, joint_count, neighbours, rank_within
+from ._scopes import JointValues, SumLink, alike, distinct, grouped, joint_count, neighbours, rank_within
 from ._turns import Turns, unroll
 from ._weights import alive, fixed_values, normalised, reaches_zero, tables_over, values_at, verify_weights

@@ -13,7 +13,7 @@ import numpy as np
 from .._diagnostics import Span
 from ._content import digest
 from ._graph_variables import GivenArray, GivenTables, NetworkForm, ParameterArray, VariableArray
-from ._scopes import distinct, neighbours
+from ._scopes import SumLink, distinct, neighbours
 from .nodes import Gather, Node, nodes_in
 
 Array = np.ndarray
@@ -92,23 +92,6 @@ class Hyperprior:
     span: Span = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True)
-class SumLink:
-    """A requirement by which a partial sum follows from a term and from the sum that holds both.
-
-    A table of all these cells would be empty but for one entry for each value of the others.
-
-    Attributes:
-        cell: the position of the partial sum that follows.
-        cells: the positions of the others: first the cells of the term, then the sum of both.
-        codes: the code of `cell` at the values of `cells`, -1 where there is none.
-    """
-
-    cell: int
-    cells: tuple[int, ...]
-    codes: Array
-
-
 @dataclass(frozen=True, eq=False)
 class FactorGraph:
     """A lowered model.
@@ -128,8 +111,7 @@ class FactorGraph:
             bound.
         method: how large blocks are summed if the user chooses: enumeration or elimination.
         hyperpriors: the priors of entries whose arguments are parameters.
-        links: the requirements of partial sums that need no table. A partial sum follows by one
-            link at most, and the first cell of a link is the first of no other.
+        links: the partial sums that need no table, each the first cell of one link at most.
         network: the network of a conditional model, else None. A conditional model has no factors,
             no joint distribution, and no parameters except those of the network.
     """
@@ -247,9 +229,7 @@ class FactorGraph:
 
         The neighbours of a cell are ascending and distinct, and do not include the cell.
         """
-        widths = sorted({len(k.cells) for k in self.links})
-        links = (np.array([(k.cell, *k.cells) for k in self.links if len(k.cells) == width]) for width in widths)
-        return neighbours((*(g.scope for g in self.groups), *links), self.n_cells)
+        return neighbours((*(g.scope for g in self.groups), *(np.array([(k.cell, *k.cells)]) for k in self.links)), self.n_cells)
 
     @cached_property
     def most_values(self) -> int:

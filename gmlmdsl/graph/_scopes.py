@@ -95,6 +95,23 @@ def grouped(rows: Array) -> Iterator[tuple[Array, Array]]:
         yield kind, np.flatnonzero(which.reshape(-1) == k)
 
 
+@dataclass(frozen=True)
+class SumLink:
+    """A requirement by which a partial sum follows from a term and from the sum that holds both.
+
+    A table of all these cells would be empty but for one entry for each value of the others.
+
+    Attributes:
+        cell: the position of the partial sum that follows.
+        cells: the positions of the others: first the cells of the term, then the sum of both.
+        codes: the code of `cell` at the values of `cells`, -1 where there is none.
+    """
+
+    cell: int
+    cells: tuple[int, ...]
+    codes: Array
+
+
 def neighbours(scopes: Iterable[Array], n: int) -> tuple[Array, Array]:
     """Return the cells below n that share a row of a scope, as (starts, cells).
 
