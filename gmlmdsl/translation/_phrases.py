@@ -146,7 +146,7 @@ def _likeliest(candidates: Sequence[tuple[int, Draft]], number: int, score: Scor
     scores = np.empty(len(candidates))
     parts = np.array([part for part, _ in candidates])
     for part in np.unique(parts):
-        mine = np.flatnonzero(parts == part)
+        mine = np.flatnonzero(parts == part).tolist()
         codes = np.stack([candidates[k][1].rows(cells)[0] for k in mine])
         scores[mine] = score(int(part), codes, np.stack([candidates[k][1].cells_of(number, cells) for k in mine]))
     return candidates[int(np.argmax(scores))]
