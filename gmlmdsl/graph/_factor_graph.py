@@ -13,7 +13,7 @@ import numpy as np
 from .._diagnostics import Span
 from ._content import digest
 from ._graph_variables import GivenArray, GivenTables, NetworkForm, ParameterArray, VariableArray
-from ._scopes import SumLink, distinct, neighbours
+from ._scopes import SumLink, distinct, link_scopes, neighbours
 from .nodes import Gather, Node, nodes_in
 
 Array = np.ndarray
@@ -229,7 +229,7 @@ class FactorGraph:
 
         The neighbours of a cell are ascending and distinct, and do not include the cell.
         """
-        return neighbours((*(g.scope for g in self.groups), *(np.array([(k.cell, *k.cells)]) for k in self.links)), self.n_cells)
+        return neighbours((*(g.scope for g in self.groups), *link_scopes(self.links)), self.n_cells)
 
     @cached_property
     def most_values(self) -> int:

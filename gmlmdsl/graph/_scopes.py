@@ -112,6 +112,12 @@ class SumLink:
     codes: Array
 
 
+def link_scopes(links: Sequence[SumLink]) -> list[Array]:
+    """Return the cells of the links of each width, shape (links, cells of a link)."""
+    widths = sorted({len(k.cells) for k in links})
+    return [np.array([(k.cell, *k.cells) for k in links if len(k.cells) == width]) for width in widths]
+
+
 def neighbours(scopes: Iterable[Array], n: int) -> tuple[Array, Array]:
     """Return the cells below n that share a row of a scope, as (starts, cells).
 
