@@ -1,11 +1,17 @@
-"""Answers come while one types: each takes less than 50 ms of processor time on a text of 300 lines."""
+"""Answers come while one types: each takes less than 50 ms of processor time on a text of 300 lines.
+
+The night measures that, on cores that do nothing else. Where other tests run beside, and on slower machines, each answer is compared
+with Lark: the time in which its parser makes a tree of the same text by the same grammar, measured in the same test.
+"""
 
 from __future__ import annotations
 
 import gc
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+import lark
 import numpy as np
 import pytest
 
@@ -33,6 +39,11 @@ sampler walk{k} for m{k} {{
 TEXT = "input n : int = 8\nindex site = range(n)\ngraph ring = chain(n, wrap = true)\n" + "".join(MODEL.format(k=k) for k in range(17))
 
 
+GRAMMAR = Path(__file__).parents[2] / "grammar" / "gmlm.lark"
+MOST = 0.05  # seconds of the processor
+MOST_PARSES = 1.5  # times Lark's parse: 1.0 and less was measured
+
+
 def seconds(answer: Callable[[Document], object]) -> float:
     """The median over fresh documents: nothing is kept from the one before."""
     found = []
@@ -44,7 +55,14 @@ def seconds(answer: Callable[[Document], object]) -> float:
     return float(np.median(found))
 
 
-def test_answers_on_three_hundred_lines():
+def lark_seconds() -> float:
+    """The median time of Lark's own parser on the text."""
+    parser = lark.Lark(GRAMMAR.read_text(), parser="lalr", start="program", propagate_positions=True)
+    return seconds(lambda document: parser.parse(document.text))
+
+
+@pytest.mark.parametrize("by_the_clock", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_answers_on_three_hundred_lines(by_the_clock: bool):
     assert len(TEXT.splitlines()) >= 300
     place = TEXT.index("field[i] * x[i]")
     answers: dict[str, Callable[[Document], object]] = {
@@ -57,13 +75,15 @@ def test_answers_on_three_hundred_lines():
     }
     for answer in answers.values():
         answer(Document("m.gmlm", TEXT))  # loads what is loaded once
+    most = MOST if by_the_clock else MOST_PARSES * lark_seconds()
     found = {name: seconds(answer) for name, answer in answers.items()}
-    assert max(found.values()) < 0.05, found
+    assert max(found.values()) < most, found
 
 
 @pytest.mark.parametrize("share", [0.5, pytest.param(0.95, marks=pytest.mark.slow)])
 def test_answers_while_a_model_is_edited(share: float):
     """A share of the answers after a change of one model come in time: only that model is bound again."""
+    most = MOST if share > 0.5 else MOST_PARSES * lark_seconds()
     gc.collect()
     gc.freeze()  # as `gmlm lsp` does
     places = {word: TEXT.index(word) for word in ("x[i in site]", "pairs8 for", "walk8 for")}
@@ -80,4 +100,4 @@ def test_answers_while_a_model_is_edited(share: float):
             found[name].append(time.process_time() - began)
     gc.unfreeze()
     slowest = {name: float(np.quantile(times[1:], share)) for name, times in found.items()}
-    assert max(slowest.values()) < 0.05, slowest
+    assert max(slowest.values()) < most, slowest
