@@ -292,8 +292,6 @@ def _by_partial_sums(
     if found is None:
         return None
     counted, plan = found
-    # The padding of blocks is the number of the first partial sum there, which no row observes
-    # anyway.
     passes = mask_passes(counted, plan, blocks, probabilities, False)
     return EliminatedLoss(graph, (passes,), graph_arrays(counted))
 

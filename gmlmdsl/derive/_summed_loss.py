@@ -18,7 +18,7 @@ from ..graph import FactorGraph
 from ..masks import AbstractMask
 from ..plan import Elimination, HiddenPlan
 from ._abstract_loss import AbstractLoss, Masks
-from ._arrays import Graph, drawn_blocks, float_type, observed_value, on_device, put_value
+from ._arrays import Graph, drawn_blocks, float_type, graph_arrays, observed_value, on_device, put_value
 from ._conditional import logsumexp
 from ._contraction import Contraction, contraction
 from ._energy import Codes, Params, all_values, local_scores
@@ -122,18 +122,31 @@ class EliminatedLoss(AbstractLoss):
         Cells of code -1 are summed out of both terms. The loss is 0 if no cell of K is observed.
         """
         graph = self.graph if self.counted is None else self.counted
-        codes = jnp.pad(codes, ((0, graph.n_cells - self.graph.n_cells), (0, 0)), constant_values=-1)
+        codes = with_unknown_sums(graph, codes)
         return sum((p.rows(graph, params, codes) for p in self.parts), jnp.zeros(codes.shape[1], float_type()))
+
+
+def with_unknown_sums(graph: Graph, codes: Codes) -> Codes:
+    """Return rows with an unknown value, code -1, for each partial sum that a graph has as a cell.
+
+    The padding of masks is the number of the first of these cells, which no row knows anyway.
+
+    Args:
+        graph: a graph whose first cells are those of the rows.
+        codes: codes of the rows, shape (cells, rows).
+    """
+    return jnp.pad(codes, ((0, graph.n_cells - codes.shape[0]), (0, 0)), constant_values=-1)
 
 
 class DrawnEliminatedLoss(AbstractLoss):
     """Loss by elimination, averaged over masks drawn for each row.
 
-    `masks` has the shape (masks, members, rows).
+    `masks` has the shape (masks, members, rows). `counted` is as in `EliminatedLoss`.
     """
 
     graph: Graph
     contraction: Contraction
+    counted: Graph | None = None
     is_eliminated = True
 
     def row_terms(self, masks: int, members: int) -> float:
@@ -143,9 +156,10 @@ class DrawnEliminatedLoss(AbstractLoss):
     def rows(self, params: Params, codes: Codes, masks: Masks | None = None) -> Float[Array, " rows"]:
         """Return one loss for each row, the mean over its masks; an empty mask contributes 0."""
         assert masks is not None
-        c = self.contraction
-        seen = evidence(self.graph, codes, c)
-        tables = factor_sums(self.graph, params, jnp.maximum(codes, 0), c)
+        c, graph = self.contraction, self.graph if self.counted is None else self.counted
+        codes = with_unknown_sums(graph, codes)
+        seen = evidence(graph, codes, c)
+        tables = factor_sums(graph, params, jnp.maximum(codes, 0), c)
         observed = eliminate(c, tables, codes.shape[1], seen).sums
 
         def one(total: Array, mask: Int[Array, "members rows"]) -> tuple[Array, None]:
@@ -395,14 +409,16 @@ def hidden_loss(
             listed = on_device(blocks, np.int32)
             every = on_device(np.ones(len(blocks)) if probabilities is None else probabilities, float_type())
         return EnumeratedLoss(graph, contraction(host, plan.elimination), law, int(plan.values), listed, every)
+    counted = None if plan.counted is None else graph_arrays(plan.counted)
+    host = plan.counted or host
     if drawn:
-        return DrawnEliminatedLoss(graph, contraction(host, plan.elimination))
+        return DrawnEliminatedLoss(graph, contraction(host, plan.elimination), counted)
     if plan.whole:
-        return EliminatedLoss(graph, (whole_pass(host, plan.elimination),))
+        return EliminatedLoss(graph, (whole_pass(host, plan.elimination),), counted)
     blocks, probabilities = mask.enumerate_blocks()
     assert probabilities is not None
-    keep = (blocks < host.n_cells).any(axis=1)
-    return EliminatedLoss(graph, (mask_passes(host, plan.elimination, blocks[keep], probabilities[keep], False),))
+    keep = (blocks < graph.n_cells).any(axis=1)
+    return EliminatedLoss(graph, (mask_passes(host, plan.elimination, blocks[keep], probabilities[keep], False),), counted)
 
 
 class SummedRows(eqx.Module):

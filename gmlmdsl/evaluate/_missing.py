@@ -22,6 +22,7 @@ from ..derive import (
     SummedRows,
     contraction,
     fixed_blocks,
+    graph_arrays,
     hidden_rows,
     listed_rows,
     mask_law,
@@ -485,9 +486,16 @@ def eliminated(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array
     """
     hidden, rows = np.any(codes < 0, axis=1), codes.shape[1]
     help = f"let x hold {listed(report.latents)}" if report.latents else "fill some of the cells, or drop the rows with the most gaps"
-    plan = plan_sum(graph, hidden, rows, gaps_in_words(report), help)
-    c = contraction(graph, plan)
+    summed, plan = plan_sum(graph, hidden, rows, gaps_in_words(report), help)
+    c, codes, device = contraction(summed, plan), *_of_sums(graph, summed, codes, device)
     return over_rows(lambda some: log_observed(device, params, some, c), codes, params, plan.flops)
+
+
+def _of_sums(graph: FactorGraph, summed: FactorGraph, codes: Array, device: Graph) -> tuple[Array, Graph]:
+    """Return rows and a graph on the device with the partial sums, of code -1, that `summed` has."""
+    if summed is graph:
+        return codes, device
+    return np.pad(codes, ((0, summed.n_cells - graph.n_cells), (0, 0)), constant_values=-1), graph_arrays(summed)
 
 
 def block_tables(
@@ -516,7 +524,8 @@ def block_tables(
     codes[members] = 0
     report = reported(graph, codes)
     help = f"let x hold {listed(report.latents)}" if report.latents else "fill some of the cells"
-    plan = plan_sum(graph, np.any(codes < 0, axis=1), rows * count, gaps_in_words(report), help)
-    loss = EnumeratedLoss(device, contraction(graph, plan), law, count, None, None)
+    summed, plan = plan_sum(graph, np.any(codes < 0, axis=1), rows * count, gaps_in_words(report), help, law is None)
+    codes, device = _of_sums(graph, summed, codes, device)
+    loss = EnumeratedLoss(device, contraction(summed, plan), law, count, None, None)
     cells, cost = on_device(members, np.int32), count * (plan.flops + graph.n_cells)
     return over_rows(lambda some: block_table(loss, params, some, cells), codes, params, cost)

@@ -120,7 +120,7 @@ def rows_of(host: FactorGraph, device: Graph, codes: Array, weights: Array, size
     if not patterns.any():
         return whole
     try:
-        plan = plan_sum(host, np.any(patterns, axis=1), size or count, "what rows lack", "")
+        _, plan = plan_sum(host, np.any(patterns, axis=1), size or count, "what rows lack", "", sums=False)
         return dataclasses.replace(whole, codes=jnp.asarray(codes, jnp.int32), gaps=contraction(host, plan))
     except GmlmError:
         pass  # the missing cells are redrawn instead

@@ -543,7 +543,7 @@ def _by_directions(objective: Objective, vector: jax.Array, basis: jax.Array, sp
             return basis.T @ bent, slopes
 
         hessian, u = jax.lax.map(along, basis.T)
-        wide = u * spread
-        return hessian, wide @ wide.T, jnp.where(spread > 0, u, 0.0).sum(axis=1)
+        wide = u * spread[None]
+        return hessian, wide @ wide.T, jnp.where(spread[None] > 0, u, 0.0).sum(axis=1)
 
     return objective.sum_rows(chunk, spread)

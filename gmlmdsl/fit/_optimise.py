@@ -157,7 +157,7 @@ def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = GRADIENT_TO
     room = max(limit, MOST_STEPS)  # the same for most fits, which share one compilation
     host = scaled.objective.frame.host
     if run is None or not run.saves:
-        found = _lbfgs(scaled, np.zeros(scaled.size), np.asarray(limit), np.asarray(tolerance), room, scaled.has_single)
+        found = _lbfgs(scaled, np.zeros(scaled.size), np.asarray(limit, np.int32), np.asarray(tolerance), room, scaled.has_single)
     else:
         like = _End(jax.tree.map(jnp.asarray, scaled.origin), {p.name: 0 for p in host.parameters}, *[0] * 5)  # pyright: ignore[reportArgumentType]
         found = run.part(lambda begun, reached: _in_pieces(scaled, limit, tolerance, room, run, begun, reached), like)

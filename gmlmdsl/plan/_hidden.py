@@ -10,6 +10,7 @@ from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph
 from ..masks import AbstractMask
 from ._elimination import Elimination, plan_elimination
+from ._partial_sums import with_partial_sums
 from ._plan import touching_factors
 from ._updates import plan_mask
 from .limits import BUDGET, Budget
@@ -31,6 +32,7 @@ class HiddenPlan:
         factors: the number of factor evaluations for one sum.
         whole: whether the mask covers all observed cells of a product of distributions. Then -log
             p(x) is the only sum, over the hidden cells.
+        counted: the graph with partial sums as cells, if the elimination is of that one.
     """
 
     listed: bool
@@ -39,6 +41,7 @@ class HiddenPlan:
     masks: float
     factors: float
     whole: bool = False
+    counted: FactorGraph | None = None
 
     @property
     def entries(self) -> float:
@@ -76,6 +79,8 @@ def plan_hidden(
     """Return the cheaper of two plans for losses with hidden cells.
 
     A block is either summed out together with the hidden cells, or its joint values are enumerated.
+    In the first case factors that depend on many cells through their sum may have partial sums as
+    cells.
 
     Args:
         graph: the factor graph.
@@ -94,20 +99,27 @@ def plan_hidden(
     free, lacking = np.flatnonzero(hidden), hidden if lacking is None else lacking
     found: list[HiddenPlan] = []
     refusals: list[str] = []
-    factors = float(sum(g.n for g in graph.groups))
+    counted = with_partial_sums(graph)
 
-    def attempt(cells: Array, how: str, values: float, listed: bool = False, whole: bool = False) -> None:
+    def attempt(cells: Array, how: str, values: float, listed: bool = False, whole: bool = False, of: FactorGraph = graph) -> None:
         try:
-            found.append(HiddenPlan(listed, plan_elimination(graph, cells, how, budget), values, masks, factors, whole))
+            plan = plan_elimination(of, cells, how, budget)
+            factors = float(sum(g.n for g in of.groups))
+            found.append(HiddenPlan(listed, plan, values, masks, factors, whole, None if of is graph else of))
         except GmlmError as error:
             refusals.append(error.diagnostics[0].message)
 
+    def attempt_both(cells: Array, how: str, whole: bool = False) -> None:
+        attempt(cells, how, 1.0, whole=whole)
+        if counted is not graph:
+            attempt(_with_sums(graph, counted, cells), f"with partial sums as cells, {how}", 1.0, whole=whole, of=counted)
+
     if is_whole(graph, mask, lacking):
-        attempt(free, "by itself it", 1.0, whole=True)
+        attempt_both(free, "by itself it", whole=True)
     else:
         block = plan_mask(graph, mask, True)
         if not mask.varies:
-            attempt(np.union1d(free, mask.reach), "eliminated with the mask's cells it", 1.0)
+            attempt_both(np.union1d(free, mask.reach), "eliminated with the mask's cells it")
         if block.values <= budget.values:
             attempt(free, "by itself it", block.values, listed=True)
         else:
@@ -125,8 +137,12 @@ def plan_hidden(
     return plan
 
 
-def plan_sum(graph: FactorGraph, hidden: Array, rows: int, what: str, help: str, budget: Budget = BUDGET) -> Elimination:
-    """Return an elimination of hidden cells that is affordable for `rows` rows.
+def plan_sum(
+    graph: FactorGraph, hidden: Array, rows: int, what: str, help: str, sums: bool = True, budget: Budget = BUDGET
+) -> tuple[FactorGraph, Elimination]:
+    """Return an elimination of hidden cells that is affordable for `rows` rows, and its graph.
+
+    The graph has partial sums as cells if that makes the elimination cheaper. No row has them.
 
     Args:
         graph: the factor graph.
@@ -134,16 +150,32 @@ def plan_sum(graph: FactorGraph, hidden: Array, rows: int, what: str, help: str,
         rows: the number of rows that are summed at once.
         what: how an error message calls the hidden cells.
         help: the suggested fix.
+        sums: whether the graph may have partial sums as cells.
         budget: the limits.
 
     Raises:
         GmlmError: E601 with the figures.
     """
-    plan = plan_elimination(graph, np.flatnonzero(hidden), f"summing out {what}", budget, help)
-    cost = plan.flops + touching_factors(graph, plan.cells)
+    counted, cells = with_partial_sums(graph) if sums else graph, np.flatnonzero(hidden)
+    found: list[tuple[float, FactorGraph, Elimination]] = []
+    refusals: list[GmlmError] = []
+    for of in (graph,) if counted is graph else (counted, graph):
+        try:
+            plan = plan_elimination(of, cells if of is graph else _with_sums(graph, of, cells), f"summing out {what}", budget, help)
+            found.append((plan.flops + touching_factors(of, plan.cells), of, plan))
+        except GmlmError as error:
+            refusals.append(error)
+    if not found:
+        raise refusals[0]
+    cost, of, plan = min(found, key=lambda x: x[0])
     if cost > budget.row_hidden or cost * rows > budget.all_hidden:
         raise _too_costly(what, cost, rows, budget, help)
-    return plan
+    return of, plan
+
+
+def _with_sums(graph: FactorGraph, counted: FactorGraph, cells: Array) -> Array:
+    """Return cells of a graph together with the partial sums that `counted` has after its cells."""
+    return np.concatenate([cells, np.arange(graph.n_cells, counted.n_cells)])
 
 
 def _too_costly(what: str, cost: float, rows: int, budget: Budget, help: str) -> GmlmError:

@@ -47,7 +47,7 @@ from ..graph.nodes import (
     reduced,
 )
 from ..program import Scale
-from .limits import CHEAPER_LINKS, LEAST_CHAIN, LEAST_VALUES, MOST_OUTSIDE, MOST_PRODUCTS, MOST_SUMS, MOST_TERM_VALUES
+from .limits import CHEAPER_LINKS, LEAST_CHAIN, LEAST_TREE, LEAST_VALUES, MOST_OUTSIDE, MOST_PRODUCTS, MOST_SUMS, MOST_TERM_VALUES
 
 Array = np.ndarray
 Limits = Mapping[str, Array]
@@ -235,8 +235,8 @@ def _counted(
         if found is None:
             return None
         whole, merged = found
-        if whole.is_sum and merged.entries >= LEAST_CHAIN and not taken[cells].any():
-            by_tree = bool(alone[cells].all())
+        by_tree = bool(alone[cells].all())
+        if whole.is_sum and merged.entries >= (LEAST_TREE if by_tree else LEAST_CHAIN) and not taken[cells].any():
             if (key, by_tree) not in links:
                 links[key, by_tree] = _linked(whole, by_tree)
             short = links[key, by_tree]

@@ -1,0 +1,113 @@
+"""Rows that lack cells of which a factor knows only the sum: log p and losses against convolutions in NumPy."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+import gmlmdsl as gm
+from gmlmdsl.evaluate import limits
+
+pytestmark = pytest.mark.usefixtures("float64")
+
+CELLS, AIM = 60, 20
+TALLY = """
+input n : int = 60
+model m {
+  var x[i in range(n)] : bit
+  param h[i in range(n)], a
+  factor h[i] * x[i] for i in range(n)
+  factor a * (sum(x[i] for i in range(n)) - 20)^2
+}
+mask one = subsets(x, size = 1)
+mask whole = everything(x)
+mask five = blocks({x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4]} for i in range(n) if i % 5 == 0)
+"""
+CAUSES = """
+model m {
+  latent z[i in range(60)] : bit
+  var y : range(4)
+  param h[i in range(60)] ~ normal(0, 1)
+  param a ~ normal(0, 0.1)
+  factor h[i] * z[i] for i in range(60)
+  factor a * (sum(z[i] for i in range(60)) - 8 * y - 10)^2
+}
+mask all = everything(y)
+"""
+PARAMS = {"h": np.linspace(-0.8, 0.7, CELLS), "a": np.array(-0.03)}
+
+
+def log_sums(row: np.ndarray, h: np.ndarray, factor: np.ndarray) -> float:
+    """The log of the sum of exp(h . x + factor[sum of x]) over the missing cells of a row, -1: by a polynomial in the sum."""
+    weights = np.ones(1)
+    for value, field in zip(row, h, strict=True):
+        weights = np.convolve(weights, [1.0, np.exp(field)] if value < 0 else [1.0] if value == 0 else [0.0, np.exp(field)])
+    with np.errstate(divide="ignore"):
+        return float(logsumexp(np.log(weights) + factor[: len(weights)]))
+
+
+def rows(count: int, gaps: int) -> np.ndarray:
+    rng = np.random.default_rng(7)
+    x = rng.integers(0, 2, (count, CELLS))
+    for row in x:
+        row[rng.choice(CELLS, gaps, replace=False)] = -1
+    return x
+
+
+FACTOR = float(PARAMS["a"]) * (np.arange(CELLS + 1) - AIM) ** 2
+BLOCKS = {
+    "one": [[i] for i in range(CELLS)],
+    "five": [list(range(i, i + 5)) for i in range(0, CELLS, 5)],
+    "whole": [list(range(CELLS))],
+}
+
+
+@pytest.fixture(scope="module")
+def tally() -> gm.Model:
+    return gm.parse(TALLY).model()
+
+
+@pytest.mark.parametrize("gaps", [35, 55])
+def test_log_p_of_rows_is_that_of_convolutions(tally: gm.Model, gaps: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limits, "MOST_HOST_ROWS", 0)  # as many rows have it
+    x = rows(6, gaps)
+    every = log_sums(np.full(CELLS, -1), PARAMS["h"], FACTOR)
+    expected = [log_sums(row, PARAMS["h"], FACTOR) - every for row in x]
+    np.testing.assert_allclose(tally.log_prob(PARAMS, x, missing=-1), expected, rtol=1e-10)
+
+
+def mean_loss(x: np.ndarray, blocks: list[list[int]], h: np.ndarray, factor: np.ndarray) -> float:
+    """The mean over rows and blocks of -log p(observed cells of the block | observed cells outside)."""
+    total = 0.0
+    for row in x:
+        here = log_sums(row, h, factor)
+        for block in blocks:
+            without = row.copy()
+            without[block] = -1
+            total += log_sums(without, h, factor) - here
+    return total / (len(blocks) * len(x))
+
+
+@pytest.mark.parametrize(("mask", "drawn"), [("one", None), ("five", None), ("whole", None), ("whole", 2)])
+def test_losses_of_rows_with_gaps_are_those_of_convolutions(tally: gm.Model, mask: str, drawn: int | None):
+    x = rows(4, 40)
+    options = {} if drawn is None else {"n_masks": drawn, "key": 3}
+    found, slopes = jax.value_and_grad(lambda p: tally.loss(p, x, mask, missing=-1, **options))(PARAMS)
+    np.testing.assert_allclose(found, mean_loss(x, BLOCKS[mask], PARAMS["h"], FACTOR), rtol=1e-10)
+    step = 1e-5
+    ends = [mean_loss(x, BLOCKS[mask], PARAMS["h"], FACTOR * (1 + e / PARAMS["a"])) for e in (step, -step)]
+    np.testing.assert_allclose(slopes["a"], (ends[0] - ends[1]) / (2 * step), rtol=1e-6)
+
+
+def test_a_latent_sum_is_fitted():
+    """The sum of sixty latents decides one variable of four values: log p of each follows from a convolution."""
+    model = gm.parse(CAUSES).model()
+    y = np.arange(4)
+    scores = [log_sums(np.full(CELLS, -1), PARAMS["h"], float(PARAMS["a"]) * (np.arange(CELLS + 1) - 8 * k - 10) ** 2) for k in range(4)]
+    expected = logsumexp(scores) - np.mean(scores)
+    np.testing.assert_allclose(model.loss(PARAMS, y, "all"), expected, rtol=1e-10)
+    fit = model.fit(np.repeat(y, [5, 9, 4, 2]), "all")
+    assert fit.status.converged
+    assert "summed out" in fit.missing.words
