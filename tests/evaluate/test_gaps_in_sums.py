@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -25,6 +27,8 @@ mask one = subsets(x, size = 1)
 mask whole = everything(x)
 mask five = blocks({x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4]} for i in range(n) if i % 5 == 0)
 """
+# Cells in a chain beside their sum: its partial sums have tables, and no tree.
+CHAIN = TALLY.replace("  factor a *", "  factor 0.7 * x[i] * x[i + 1] for i in range(n) if i < n - 1\n  factor a *")
 CAUSES = """
 model m {
   latent z[i in range(60)] : bit
@@ -39,13 +43,18 @@ mask all = everything(y)
 PARAMS = {"h": np.linspace(-0.8, 0.7, CELLS), "a": np.array(-0.03)}
 
 
-def log_sums(row: np.ndarray, h: np.ndarray, factor: np.ndarray) -> float:
-    """The log of the sum of exp(h . x + factor[sum of x]) over the missing cells of a row, -1: by a polynomial in the sum."""
-    weights = np.ones(1)
+def log_sums(row: np.ndarray, h: np.ndarray, factor: np.ndarray, pull: float = 0.0) -> float:
+    """The log of the sum of exp(h . x + pull . pairs + factor[sum of x]) over the missing cells of a row, -1.
+
+    `weights[v, s]` sums over the cells so far, the last of value v, with the sum s.
+    """
+    weights = np.array([[1.0], [0.0]])
     for value, field in zip(row, h, strict=True):
-        weights = np.convolve(weights, [1.0, np.exp(field)] if value < 0 else [1.0] if value == 0 else [0.0, np.exp(field)])
+        zero = weights.sum(axis=0) * (value != 1)
+        one = (weights[0] + weights[1] * np.exp(pull)) * np.exp(field) * (value != 0)
+        weights = np.array([np.append(zero, 0.0), np.append(0.0, one)])
     with np.errstate(divide="ignore"):
-        return float(logsumexp(np.log(weights) + factor[: len(weights)]))
+        return float(logsumexp(np.log(weights.sum(axis=0)) + factor))
 
 
 def rows(count: int, gaps: int) -> np.ndarray:
@@ -64,18 +73,22 @@ BLOCKS = {
 }
 
 
-@pytest.fixture(scope="module")
-def tally() -> gm.Model:
-    return gm.parse(TALLY).model()
+MODELS = {"tree": (TALLY, 0.0), "chain": (CHAIN, 0.7)}
 
 
+@functools.cache
+def model_of(kind: str) -> gm.Model:
+    return gm.parse(MODELS[kind][0]).model()
+
+
+@pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("gaps", [35, 55])
-def test_log_p_of_rows_is_that_of_convolutions(tally: gm.Model, gaps: int, monkeypatch: pytest.MonkeyPatch):
+def test_log_p_of_rows_is_that_of_convolutions(kind: str, gaps: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(limits, "MOST_HOST_ROWS", 0)  # as many rows have it
-    x = rows(6, gaps)
-    every = log_sums(np.full(CELLS, -1), PARAMS["h"], FACTOR)
-    expected = [log_sums(row, PARAMS["h"], FACTOR) - every for row in x]
-    np.testing.assert_allclose(tally.log_prob(PARAMS, x, missing=-1), expected, rtol=1e-10)
+    model, pull, x = model_of(kind), MODELS[kind][1], rows(6, gaps)
+    every = log_sums(np.full(CELLS, -1), PARAMS["h"], FACTOR, pull)
+    expected = [log_sums(row, PARAMS["h"], FACTOR, pull) - every for row in x]
+    np.testing.assert_allclose(model.log_prob(PARAMS, x, missing=-1), expected, rtol=1e-10)
 
 
 def mean_loss(x: np.ndarray, blocks: list[list[int]], h: np.ndarray, factor: np.ndarray) -> float:
@@ -91,8 +104,8 @@ def mean_loss(x: np.ndarray, blocks: list[list[int]], h: np.ndarray, factor: np.
 
 
 @pytest.mark.parametrize(("mask", "drawn"), [("one", None), ("five", None), ("whole", None), ("whole", 2)])
-def test_losses_of_rows_with_gaps_are_those_of_convolutions(tally: gm.Model, mask: str, drawn: int | None):
-    x = rows(4, 40)
+def test_losses_of_rows_with_gaps_are_those_of_convolutions(mask: str, drawn: int | None):
+    tally, x = model_of("tree"), rows(4, 40)
     options = {} if drawn is None else {"n_masks": drawn, "key": 3}
     found, slopes = jax.value_and_grad(lambda p: tally.loss(p, x, mask, missing=-1, **options))(PARAMS)
     np.testing.assert_allclose(found, mean_loss(x, BLOCKS[mask], PARAMS["h"], FACTOR), rtol=1e-10)
