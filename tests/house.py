@@ -9,8 +9,10 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "gmlmdsl"
@@ -25,23 +27,34 @@ SUMS = {  # sums of classes: the file or room that defines each, and its alias o
     "losses": ("derive", "AbstractLoss"),
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+BRANCHING = {ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Assert, ast.BoolOp, ast.comprehension, ast.Match}
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a file, parsed once for all tests of a process."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def counts() -> dict[str, int]:
     """Every count of the table, by name."""
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
-    trees = {path: ast.parse(text) for path, text in texts.items()}
-    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
-    functions = [node for node in nodes if isinstance(node, Function)]
+    paths = sorted(PACKAGE.rglob("*.py"))
+    texts = {path: path.read_text(encoding="utf-8") for path in paths}
+    trees = {path: tree_of(path) for path in paths}
+    nodes = defaultdict[type, list[Any]](list)
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            nodes[type(node)].append(node)
+    functions = nodes[ast.FunctionDef] + nodes[ast.AsyncFunctionDef]
     lines = [line for text in texts.values() for line in text.splitlines()]
     found = {
         "lines of code": sum(code_lines(texts[path], trees[path]) for path in texts),
         "files": len(texts),
-        "classes": sum(isinstance(node, ast.ClassDef) for node in nodes),
+        "classes": len(nodes[ast.ClassDef]),
         f"lines over {WIDTH} columns": sum(len(line) > WIDTH for line in lines),
-        "Any": sum(isinstance(node, ast.Name) and node.id == "Any" for node in nodes),
-        "isinstance": sum(isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance" for node in nodes),
-        "conditional expressions": sum(isinstance(node, ast.IfExp) for node in nodes),
+        "Any": sum(node.id == "Any" for node in nodes[ast.Name]),
+        "isinstance": sum(getattr(node.func, "id", "") == "isinstance" for node in nodes[ast.Call]),
+        "conditional expressions": len(nodes[ast.IfExp]),
         f"functions of more than {INVOLVED} branches": sum(branches(node) > INVOLVED for node in functions),
         f"functions of more than {PARAMETERS} parameters": sum(parameters(node) > PARAMETERS for node in functions),
         "numeric constants outside limits.py": sum(
@@ -56,7 +69,7 @@ def counts() -> dict[str, int]:
 
 def code_lines(text: str, tree: ast.Module) -> int:
     """Lines that are not blank, and no part of a comment or a docstring."""
-    owners = [n for n in ast.walk(tree) if isinstance(n, ast.Module | ast.ClassDef | Function)]
+    owners = [n for n in ast.walk(tree) if isinstance(n, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))]
     first = [n.body[0] for n in owners if n.body]
     docs = [s for s in first if isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant) and isinstance(s.value.value, str)]
     inside = {k for s in docs for k in range(s.lineno, (s.end_lineno or s.lineno) + 1)}
@@ -91,31 +104,42 @@ def is_numeric(node: ast.expr) -> bool:
     return bool(found) and all(map(is_numeric, found))
 
 
-def own(function: Function) -> Iterator[ast.AST]:
+@cache
+def own(function: Function) -> tuple[ast.AST, ...]:
     """The nodes of a function without those of functions in it."""
+    found: list[ast.AST] = []
     waiting: list[ast.AST] = list(ast.iter_child_nodes(function))
     while waiting:
         node = waiting.pop()
-        yield node
-        if not isinstance(node, Function):
+        found.append(node)
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             waiting.extend(ast.iter_child_nodes(node))
+    return tuple(found)
 
 
 def dispatches(function: Function, members: set[str]) -> bool:
     """Whether a function asks of which class of a closed sum something is."""
+    return bool(classes_asked_for(function) & members)
+
+
+@cache
+def classes_asked_for(function: Function) -> frozenset[str]:
+    """The names in the patterns of classes and in the second arguments of `isinstance` of a function."""
+    found = set[str]()
     for node in own(function):
-        if isinstance(node, ast.MatchClass) and _last(node.cls) in members:
-            return True
-        asked = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"
-        if asked and {_last(part) for part in ast.walk(node.args[1])} & members:
-            return True
-    return False
+        if isinstance(node, ast.MatchClass):
+            found.add(_last(node.cls))
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+            found |= {_last(part) for part in ast.walk(node.args[1])}
+    return frozenset(found)
 
 
 def branches(function: Function) -> int:
     """Cyclomatic complexity by radon's rules; functions inside count for themselves, not for what holds them."""
     count = 1
     for node in own(function):
+        if type(node) not in BRANCHING:
+            continue
         if isinstance(node, ast.If | ast.IfExp | ast.For | ast.AsyncFor | ast.While):
             count += 1 + (isinstance(node, ast.For | ast.AsyncFor | ast.While) and bool(node.orelse))
         elif isinstance(node, ast.Try):

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from house import tree_of
 
 PACKAGE = Path(__file__).resolve().parent.parent / "gmlmdsl"
 FILES = sorted(p for p in PACKAGE.rglob("*.py"))
@@ -73,6 +74,16 @@ def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+ROOMS = sorted({room_of(p) for p in FILES})
+
+
+def files_of(room: str) -> list[Path]:
+    """The files of a room of the package; there is one at least."""
+    found = [p for p in FILES if room_of(p) == room]
+    assert found
+    return found
+
+
 def module_of(path: Path) -> str:
     """The dotted name of a file of the package."""
     return ".".join(["gmlmdsl", *path.relative_to(PACKAGE).with_suffix("").parts]).removesuffix(".__init__")
@@ -84,7 +95,7 @@ MODULES = {module_of(p): p for p in FILES}
 @cache
 def imports_of(path: Path) -> tuple[tuple[str, bool, bool], ...]:
     """Absolute names imported, whether at the top of the file, and whether for type checkers only."""
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     package = ["gmlmdsl", *path.relative_to(PACKAGE).parts[:-1]]
 
     def visit(node: ast.AST, top: bool, typing: bool) -> Iterator[tuple[str, bool, bool]]:
@@ -122,12 +133,12 @@ def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
         left = {a: b - ends for a, b in left.items() if a not in ends}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_rooms_import_only_lower_rooms(path: Path):
-    room = room_of(path)
-    for name in files_imported(path):
-        other = "__init__" if name == "gmlmdsl" else room_of(MODULES[name])
-        assert other == room or LEVEL[other] < LEVEL[room], f"{room} imports {other}"
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_import_only_lower_rooms(room: str):
+    for path in files_of(room):
+        for name in files_imported(path):
+            other = "__init__" if name == "gmlmdsl" else room_of(MODULES[name])
+            assert other == room or LEVEL[other] < LEVEL[room], f"{path.relative_to(PACKAGE)} imports {other}"
 
 
 def test_no_file_imports_itself_through_others():
@@ -151,20 +162,21 @@ def test_no_room_is_above_a_tenth_of_the_house_or_so():
 def test_a_room_says_what_goes_in_and_out():
     """In its `__init__.py`, which alone hands names on; the rooms of the front end and `derive` have lists of names beside it."""
     for folder in sorted({p.parent for p in FILES} - {PACKAGE}):
-        text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+        text = ast.get_docstring(tree_of(folder / "__init__.py")) or ""
         assert "In: " in text, folder.name
         assert "Out: " in text, folder.name
         assert "Never: " in text, folder.name
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) in NEVER_JAX], ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_rooms_before_derive_never_name_jax(path: Path):
+@pytest.mark.parametrize("room", NEVER_JAX)
+def test_rooms_before_derive_never_name_jax(room: str):
     """Not even inside a function; and what stands before `graph` does without NumPy at its top."""
-    names = {(name.split(".")[0], top) for name, top, typing in imports_of(path) if not typing}
-    roots = {root for root, _ in names}
-    assert not roots & {"jax", "jaxlib", "equinox", "optax", "numpyro", "jaxtyping"}
-    if room_of(path) in WITHOUT_NUMPY:
-        assert not {root for root, top in names if top} & {"numpy", "scipy", "pandas", "xarray", "arviz", "matplotlib"}
+    for path in files_of(room):
+        names = {(name.split(".")[0], top) for name, top, typing in imports_of(path) if not typing}
+        roots = {root for root, _ in names}
+        assert not roots & {"jax", "jaxlib", "equinox", "optax", "numpyro", "jaxtyping"}, path.name
+        if room in WITHOUT_NUMPY:
+            assert not {root for root, top in names if top} & {"numpy", "scipy", "pandas", "xarray", "arviz", "matplotlib"}, path.name
 
 
 def test_rooms_use_one_anothers_public_names():
@@ -206,25 +218,27 @@ def test_lowering_and_planning_load_no_jax():
     assert not loaded_by(statement) & {"jax", "jaxlib", "equinox", "optax", "numpyro"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_files_and_functions_are_short(path: Path):
+@pytest.mark.parametrize("room", ROOMS)
+def test_files_and_functions_are_short(room: str):
     """At most 700 lines a file, and 60 a function without its docstring; an exception carries its reason."""
-    text, name = path.read_text(), str(path.relative_to(PACKAGE))
-    assert len(text.splitlines()) <= MOST_FILE_LINES or name in LONG_FILES
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            doc = node.body[0] if ast.get_docstring(node) is not None else None
-            assert node.end_lineno is not None
-            lines = node.end_lineno - node.lineno + 1 - (0 if doc is None else (doc.end_lineno or 0) - doc.lineno + 1)
-            assert lines <= MOST_FUNCTION_LINES or f"{name}:{node.name}" in LONG_FUNCTIONS, f"{node.name}: {lines} lines"
+    for path in files_of(room):
+        name = str(path.relative_to(PACKAGE))
+        assert len(path.read_text().splitlines()) <= MOST_FILE_LINES or name in LONG_FILES, name
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                doc = node.body[0] if ast.get_docstring(node) is not None else None
+                assert node.end_lineno is not None
+                lines = node.end_lineno - node.lineno + 1 - (0 if doc is None else (doc.end_lineno or 0) - doc.lineno + 1)
+                assert lines <= MOST_FUNCTION_LINES or f"{name}:{node.name}" in LONG_FUNCTIONS, f"{name}:{node.name}: {lines} lines"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_no_name_of_a_file_is_assigned_twice(path: Path):
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_name_of_a_file_is_assigned_twice(room: str):
     """Two limits of one name were once the second of them, silently."""
-    values = [n for n in ast.parse(path.read_text()).body if isinstance(n, ast.Assign | ast.AnnAssign)]
-    names = [t.id for n in values for t in (n.targets if isinstance(n, ast.Assign) else [n.target]) if isinstance(t, ast.Name)]
-    assert len(names) == len(set(names))
+    for path in files_of(room):
+        values = [n for n in tree_of(path).body if isinstance(n, ast.Assign | ast.AnnAssign)]
+        names = [t.id for n in values for t in (n.targets if isinstance(n, ast.Assign) else [n.target]) if isinstance(t, ast.Name)]
+        assert len(names) == len(set(names)), path.relative_to(PACKAGE)
 
 
 def test_files_of_tests_are_short():

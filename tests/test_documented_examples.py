@@ -78,6 +78,7 @@ def test_an_example_that_does_not_end_is_stopped(tmp_path):
     assert found.seconds < 10
 
 
+@pytest.mark.slow  # processes of a tool
 def test_what_fails_is_shown(tmp_path):
     found = run(script(tmp_path, "print('so far'); raise SystemExit(3)"))
     assert found.failed.startswith("status 3")

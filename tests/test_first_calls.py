@@ -175,7 +175,7 @@ def compiled() -> Iterator[list[str]]:
 
 @pytest.mark.usefixtures("compiled_sums")
 @pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning", "ignore::gmlmdsl.SamplingWarning")
-@pytest.mark.parametrize("verb", [*thinned(FEW, 2, 1), *(pytest.param(name, marks=pytest.mark.slow) for name in MORE)])
+@pytest.mark.parametrize("verb", [*thinned(FEW, 4, 3), *(pytest.param(name, marks=pytest.mark.slow) for name in MORE)])
 def test_a_first_call_compiles_few_programs_and_like_calls_none(verb: str):
     """Like calls: of the program parsed anew, with 200 more rows."""
     most, call = (FEW | MORE)[verb]

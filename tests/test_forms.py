@@ -143,7 +143,7 @@ def test_every_verb_of_a_sampler_without_a_chain_on_a_joint_distribution(case: F
     assert not found or case.name == "words"
 
 
-@pytest.mark.parametrize(("case", "sampler"), thinned(forms("samplers", "joint", "shut", "latent", "given"), 24, 3))
+@pytest.mark.parametrize(("case", "sampler"), thinned(forms("samplers", "joint", "shut", "latent", "given"), 48, 3))
 def test_every_verb_of_a_chain(case: FormCase, sampler: str):
     runs_on_replicas = sampler in ("ladder", "nested")
     assert bool(answered(SAMPLERS, case, sampler)) or runs_on_replicas
@@ -154,7 +154,7 @@ def test_every_dear_verb_of_a_sampler(case: FormCase, sampler: str):
     assert answered(DEAR_SAMPLERS, case, sampler)
 
 
-@pytest.mark.parametrize(("case", "mask"), thinned(forms("masks"), 40, 4))
+@pytest.mark.parametrize(("case", "mask"), thinned(forms("masks"), 80, 4))
 def test_every_verb_of_a_mask(case: FormCase, mask: str):
     answered(MASKS, case, mask)
 

@@ -18,6 +18,7 @@ import numpy as np
 import optax
 import pytest
 from jax.sharding import AxisType
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.data import hash_of_computation
@@ -108,17 +109,17 @@ sampler cells for more { update y[i] for i in range(4) }
 
 
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
-def test_decodes_and_chains_of_a_network_need_a_mesh_too():
+@pytest.mark.parametrize(("name", "sampler"), thinned([("text", "drawn"), ("more", "cells")], 2))
+def test_decodes_and_chains_of_a_network_need_a_mesh_too(name: str, sampler: str):
     program = gm.parse(SEARCH)
-    for name, sampler in (("text", "drawn"), ("more", "cells")):
-        model = program.model(name)
-        params, options = model.init_params(0), {"draws": 4, "chains": 3, "seed": 2, "progress": False}
-        with pytest.raises(gm.GmlmError, match=r"(?s)no mesh is set.*jax\.set_mesh"):
-            model.sample(params, sampler, mesh_axis="data", **options)
-        alone = model.sample(params, sampler, **options)["posterior"]["y"].values
-        with jax.set_mesh(jax.make_mesh((1,), ("data",))):
-            spread = model.sample(params, sampler, mesh_axis="data", **options)["posterior"]["y"].values
-        assert (alone == spread).all() and len(np.unique(alone)) == 3
+    model = program.model(name)
+    params, options = model.init_params(0), {"draws": 4, "chains": 3, "seed": 2, "progress": False}
+    with pytest.raises(gm.GmlmError, match=r"(?s)no mesh is set.*jax\.set_mesh"):
+        model.sample(params, sampler, mesh_axis="data", **options)
+    alone = model.sample(params, sampler, **options)["posterior"]["y"].values
+    with jax.set_mesh(jax.make_mesh((1,), ("data",))):
+        spread = model.sample(params, sampler, mesh_axis="data", **options)["posterior"]["y"].values
+    assert (alone == spread).all() and len(np.unique(alone)) == 3
     with pytest.raises(gm.GmlmError, match="no mesh is set"):
         program.model("text").decode(program.model("text").init_params(0), mesh_axis="data")
 
@@ -244,12 +245,18 @@ def test_only_sweeps_spread_cells():
         for sampler in ("joint", "exact"):
             with pytest.raises(gm.GmlmError, match=r"(?s)a sweep of single cells, which this sampler has not.*mesh_axis"):
                 model.sample({"J": 0.1}, sampler, cell_axis="data")
+
+
+@pytest.mark.slow  # packed sweeps are below
+def test_cells_that_are_spread_are_drawn_alike():
+    model = gm.parse(MODEL).model()
+    with jax.set_mesh(jax.make_mesh((1,), ("data",))):
         alone, spread = (model.sample({"J": 0.1}, "s", draws=400, progress=False, **o) for o in ({}, {"cell_axis": "data"}))
     assert (alone["posterior"]["x"].values == spread["posterior"]["x"].values).all()
 
 
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
-@pytest.mark.parametrize("signs", [False, True])
+@pytest.mark.parametrize("signs", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_colours_of_several_turns_are_drawn_at_once(signs: bool, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(_packed_sweep, "CELLS_PER_TURN", 8)
     model = gm.parse(GRID).model()

@@ -198,6 +198,7 @@ def test_the_page_lists_survivors_and_leaves_equivalent_mutants_out_of_the_score
     assert at.read_text() == f"before {BEGIN}\n\n{part(summary(found[1], {}))}\n\n{END} behind"
 
 
+@pytest.mark.slow
 def test_the_sample_has_every_room_in_proportion_and_its_seed_decides():
     package = Path(__file__).parents[1] / "gmlmdsl"
     found, numbers = sample(package, ("graph", "plan"), 60, 5)

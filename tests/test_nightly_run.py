@@ -62,6 +62,7 @@ def test_a_run_prints_its_seed_and_writes_its_page(told: str | None, tmp_path: P
     assert slowest.count("\n| 0 | ") == 3 and "::TestsOfAKind::test_skipped`" in slowest and "test_fails[a b]" in slowest
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_says_where(tmp_path: Path):
     (tmp_path / "test_some.py").write_text(STOPPED)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
@@ -85,6 +86,7 @@ def test_a_run_that_is_killed_has_a_page_too(tmp_path: Path):
         assert "1 tests: 0 passed, 1 failed" in found and "| stopped | before its end" in found
 
 
+@pytest.mark.slow
 def test_what_failed_is_run_again_and_the_page_says_how_it_ended(tmp_path: Path):
     (tmp_path / "test_some.py").write_text(
         "def test_passes(): pass\ndef test_fails(): assert False\ndef test_too(): assert False\ndef test_goes(): assert False\n"
@@ -102,6 +104,7 @@ def test_what_failed_is_run_again_and_the_page_says_how_it_ended(tmp_path: Path)
     assert "3 failed" in found  # the night itself stays what it was
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     said = tmp_path / "said"
     (tmp_path / "test_some.py").write_text(

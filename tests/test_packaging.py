@@ -11,6 +11,7 @@ import zipfile
 from importlib.metadata import packages_distributions
 
 import pytest
+from house import tree_of
 from markdown_blocks import ROOT
 from packaging.requirements import Requirement
 from versions import SETTINGS
@@ -178,13 +179,13 @@ def test_every_optional_module_is_installed_by_what_its_error_says():
 def nodes():
     """Every node of the syntax of the package."""
     for path in (ROOT / "gmlmdsl").rglob("*.py"):
-        yield from ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        yield from ast.walk(tree_of(path))
 
 
 def run_nodes():
     """Every node but those that only type checkers read."""
     for path in (ROOT / "gmlmdsl").rglob("*.py"):
-        todo = [ast.parse(path.read_text(encoding="utf-8"))]
+        todo = [tree_of(path)]
         while todo:
             node = todo.pop()
             if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":

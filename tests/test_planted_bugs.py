@@ -18,6 +18,8 @@ DEAR = {  # 300 steps of a walk, or seconds to compile, beside others of their k
     *("step_is_right(6, 4)", "logits_are_right(6)", "average_is_right(ema=0.7)", "drawn_loss_is_right(two)"),
     *("stays_in_p(two, heat)", "goes_by_its_matrix(potts, clusters)", "chains_are_independent(two, turns)"),
     *("stays_in_p(two, turns, steps=2)", "moves_by_its_row(two, sweep)"),
+    *("law_sums_to(1.0)", "law_of_remasking_is_right(cap)"),
+    *("network_follows(bare)", "leaves_are_the_tilt(table)", "step_is_right(6, 2)", "logits_are_right(8)", "law_is_right(hmm, drop)"),
     *("search_is_right(wide, 3, 1.0, end=None)", "search_is_right(greedy, 1, 1.0, {'x': {0: 2, 1: 0}})"),
 }
 LISTED = [pytest.param(bug, marks=[pytest.mark.slow] * (bug.check_words in DEAR)) for bug in BUGS]

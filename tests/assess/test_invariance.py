@@ -88,6 +88,7 @@ def gm_float64() -> Any:
     return jax.enable_x64(True)  # pyright: ignore[reportAttributeAccessIssue]
 
 
+@pytest.mark.slow  # `test_path_elasso.py` has a path beside regressions by hand
 def test_refits_of_a_path_are_minima(path: Any) -> None:
     """Of the sum over cells, beside SciPy's; no refit is above the penalised fit whose couplings it has."""
     x, table = answers(), path.table
@@ -124,6 +125,7 @@ def test_a_path_does_not_depend_on_the_order_of_rows_and_cells_nor_on_names(path
         np.testing.assert_allclose(other.params[-1]["J"], path.params[-1]["J"][edges], atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "origin"), UNITS)
 def test_fits_and_bootstraps_are_the_same_in_other_units(unit: float, origin: float) -> None:
     x = answers()

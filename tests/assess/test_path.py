@@ -157,6 +157,7 @@ def test_cross_validation_scores_rows_left_out(path: Any) -> None:
     assert found.chosen == 1
 
 
+@pytest.mark.slow  # statistical
 def test_stability_bounds_the_couplings_that_are_wrong(path: Any) -> None:
     found = gm.parse(SPINS % "").model().fit_path(chain(), penalty=6, criterion="stability", subsamples=10, threshold=0.8, wrong=4.0)
     share = found.stable["probability"].to_numpy()

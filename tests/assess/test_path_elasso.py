@@ -89,6 +89,7 @@ def test_choices_and_weights_are_those_of_penalised_regressions_by_hand(model: A
     np.testing.assert_allclose(either.params[0]["J"], ((slopes + slopes.T) / 2)[EDGES[:, 0], EDGES[:, 1]], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_choice_does_not_depend_on_how_bits_are_coded(model: Any) -> None:
     x = rows()
     spins = gm.parse(BITS.replace("VALUES", "spin")).model()
@@ -159,6 +160,7 @@ def test_networks_of_paths(model: Any) -> None:
     refused("E507", lambda: model.fit_path(rows(), criterion="isingfit"), "'elasso'")
 
 
+@pytest.mark.slow
 def test_a_question_that_nobody_answers_otherwise_has_no_edge(model: Any) -> None:
     x = rows()
     x[:, 2] = 1

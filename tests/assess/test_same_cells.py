@@ -79,7 +79,8 @@ def test_what_differs_is_still_refused() -> None:
         assert caught.value.codes == ("E551",)
 
 
-@pytest.mark.parametrize("mask", ["single", pytest.param("of_x", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mask", ["single", "of_x"])
 def test_variables_may_be_declared_in_another_order(mask: str) -> None:
     x = rows()
     data = {"x": x[:, :2], "s": x[:, 2]}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from cli_cases import gmlm
+from thinned import thinned
 
 TEXT = """
 model m {
@@ -17,7 +18,7 @@ sampler more { start from two  repeat 2 { update x[i] for i in range(4) } }
 """
 
 
-@pytest.mark.parametrize("sampler", ["two", "more"])
+@pytest.mark.parametrize("sampler", thinned(["two", "more"], 2))
 def test_decodes_of_a_joint_distribution_are_shown_as_draws(sampler: str, tmp_path: Path):
     path = tmp_path / "m.gmlm"
     path.write_text(TEXT)

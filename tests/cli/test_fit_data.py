@@ -193,6 +193,7 @@ def test_options_that_do_not_fit_say_what_does(folder, name):
     assert wanted in gmlm("fit", VOTES, *words, "--mask", "single", status=1)
 
 
+@pytest.mark.slow  # a fit more
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_network_of_the_language_is_fitted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cli_cases import gmlm
+from thinned import thinned
 
 PROGRAM = """\
 input n : int = 2
@@ -55,7 +56,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("rows.csv").write_text("0,1\n1,1\n")
 
 
-@pytest.mark.parametrize(("fault", "command"), CASES)
+@pytest.mark.parametrize(("fault", "command"), thinned(CASES, 2))
 def test_a_fault_has_one_code_in_every_command(fault: str, command: str) -> None:
     _, program, options, heading = FAULTS[fault]
     data = ("rows.csv",) if command == "fit" else ()

@@ -128,6 +128,7 @@ def test_scores(folder: Path):
     assert "E507" in wrong.stderr
 
 
+@pytest.mark.slow  # `test_row_decoders.py` has both precisions
 def test_precisions(folder: Path):
     texts = folder / "test.en", folder / "test.de"
     found = run("evaluate", folder / "translate.bundle", *texts, "--precision", "int8")
@@ -148,6 +149,7 @@ def test_a_teacher_chooses(folder: Path):
     assert "E590" in run("translate", folder / "teacher.bundle", "--rerank", bundle, stdin="one\n", status=1).stderr
 
 
+@pytest.mark.slow
 def test_times(folder: Path):
     found = run("latency", folder / "test.en", folder / "translate.bundle", folder / "teacher.bundle", "--sentences", 2, "--json")
     names = {t["name"] for t in json.loads(found.stdout)["timings"]}

@@ -39,7 +39,7 @@ GIVEN = {
     forms.VARIABLES: "x",
     forms.BLOCKS: "{x[0]}",
 }  # what else an option that must be given has; 1 of other kinds
-PARTS = 3  # of the values, of which the gate takes one
+PARTS = 6  # of the values, of which the gate takes one
 HEAD = "input k : int = 3\ngraph G = chain(3)\n"
 MODEL = "model m { var x[i in range(4)] : bit param h factor h * x[0] }\n"
 NETWORK = "network net = {}\nmodel m {{ given s[i in range(4)] : range(3) var x[i in range(4)] : range(5) conditional x ~ net({}) }}\n"

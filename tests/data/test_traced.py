@@ -33,7 +33,7 @@ H, X = np.array([0.3, -0.2, 0.1], np.float32), np.array([[0, 1, 1], [1, 1, 0]])
 P, Q = {"h": H}, net.init_params()
 
 
-@pytest.mark.parametrize("verb", thinned(["log_prob", "log_potential", "log_partition", "loss", "log_conditional"], 3))
+@pytest.mark.parametrize("verb", thinned(["log_prob", "log_potential", "log_partition", "loss", "log_conditional"], 6))
 def test_gradients_of_losses_and_of_log_p(verb: str):
     """The first call of a model is the traced one: nothing that it keeps is lost with the trace."""
     model = gm.parse(TEXT).model()
@@ -234,7 +234,7 @@ AT_ONCE: dict[str, Callable[[gm.Model], Any]] = {
 
 
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
-@pytest.mark.parametrize("verb", thinned(AT_ONCE, 3))
+@pytest.mark.parametrize("verb", thinned(AT_ONCE, 6))
 def test_what_is_not_differentiated_is_computed_at_once_where_the_caller_is_traced(verb: str):
     """A function that the user compiles may ask a model at parameters that are known; the first call is the traced one."""
     found = []

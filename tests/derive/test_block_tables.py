@@ -110,7 +110,7 @@ def error(name: str) -> float:
     return max(float(np.abs(np.asarray(a) - np.asarray(b)).max()) for a, b in zip(found, expected, strict=True))
 
 
-@pytest.mark.parametrize("name", thinned(CASES, 6))
+@pytest.mark.parametrize("name", thinned(CASES, 12))
 def test_losses_from_tables_are_those_from_trees(name: str) -> None:
     with jax.enable_x64(True):
         assert error(name) < 1e-10
@@ -207,7 +207,7 @@ BUGS = {
 }
 
 
-@pytest.mark.parametrize("bug", thinned(BUGS, 6))  # each compiles anew
+@pytest.mark.parametrize("bug", thinned(BUGS, 12))  # each compiles anew
 def test_planted_bugs_are_caught(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     where, name, broken, case = BUGS[bug]
     original = getattr(where, name)

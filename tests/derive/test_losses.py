@@ -26,7 +26,7 @@ def close_gradients(found: Mapping[str, np.ndarray], expected: Mapping[str, np.n
 
 
 @pytest.mark.check
-@pytest.mark.parametrize(("case", "mask"), thinned(masks_of(), 18), ids=lambda v: str(v))
+@pytest.mark.parametrize(("case", "mask"), thinned(masks_of(), 36, 18), ids=lambda v: str(v))
 def test_weighted_loss_and_its_gradient(case: Case, mask: str):
     x, weights = case.values(case.rows), np.random.default_rng(0).gamma(1.0, 1.0, len(case.rows))
     params = {k: jnp.asarray(v) for k, v in case.params.items()}
@@ -37,7 +37,7 @@ def test_weighted_loss_and_its_gradient(case: Case, mask: str):
     close_gradients({k: np.asarray(v) for k, v in gradient.items()}, expected)
 
 
-@pytest.mark.parametrize(("case", "mask"), thinned(masks_of("weather", "lattice", "log_zero"), 12, 1), ids=lambda v: str(v))
+@pytest.mark.parametrize(("case", "mask"), thinned(masks_of("weather", "lattice", "log_zero"), 24, 13), ids=lambda v: str(v))
 def test_unweighted_loss(case: Case, mask: str):
     found = case.model.loss(case.params, case.values(case.rows), mask)
     np.testing.assert_allclose(found, case.oracle.loss(case.params, case.rows, mask), **EXACT)
@@ -116,7 +116,7 @@ def test_a_drawn_loss_is_a_function_of_its_key():
     assert one != other
 
 
-@pytest.mark.parametrize(("name", "mask"), [("lattice", "pairs"), ("lemma3", "looking")])  # the second has no parameter
+@pytest.mark.parametrize(("name", "mask"), thinned([("lattice", "pairs"), ("lemma3", "looking")], 2))  # the second has no parameter
 def test_a_loss_is_compiled_by_the_user_with_masks_drawn_or_not(name: str, mask: str):
     case = BY_NAME[name]
     x, params = case.values(case.rows), {k: jnp.asarray(v) for k, v in case.params.items()}

@@ -89,6 +89,7 @@ def test_every_word_of_a_large_vocabulary_can_be_drawn(order: int) -> None:
     agrees(found, p, 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float32")  # whose range or rounding is what is tested
 def test_words_of_a_vocabulary_can_be_drawn() -> None:
     """The same of 1,500."""

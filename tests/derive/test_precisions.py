@@ -49,7 +49,7 @@ def types(tree: Any) -> list[tuple[Any, ...]]:
     return [(a.shape, a.dtype) for a in jax.tree.leaves(tree)]
 
 
-@pytest.mark.parametrize(("case", "name"), thinned(kernels(), 6, 5))
+@pytest.mark.parametrize(("case", "name"), thinned(kernels(), 12, 5))
 def test_a_step_under_x64_gives_what_it_takes(case: Any, name: str):
     with jax.enable_x64(True):
         case = type(case)(case.name, case.text, case.x, case.given)  # what is kept is of one precision

@@ -55,6 +55,7 @@ sampler s {{ {SAMPLERS[sampler]} }}
     assert (drawn == rarest).any(axis=(0, 1)).all()
 
 
+@pytest.mark.slow  # `test_picks.py` has the distributions of tokens and choices
 @pytest.mark.usefixtures("extreme")
 def test_extreme_numbers_take_the_rarest_token_and_choice() -> None:
     keys = jax.random.split(jax.random.key(0), 5000)

@@ -23,7 +23,7 @@ def _matrix(name: str, sampler: str) -> np.ndarray:
 
 
 @pytest.mark.check
-@pytest.mark.parametrize(("case", "sampler"), thinned(samplers_of(), 12), ids=lambda v: str(v))
+@pytest.mark.parametrize(("case", "sampler"), thinned(samplers_of(), 24), ids=lambda v: str(v))
 def test_matrix_of_one_step(case: Case, sampler: str):
     found = _matrix(case.name, sampler)
     assert found.dtype == np.float64
@@ -33,7 +33,7 @@ def test_matrix_of_one_step(case: Case, sampler: str):
 
 
 @pytest.mark.check
-@pytest.mark.parametrize(("case", "sampler"), thinned(samplers_of(), 12), ids=lambda v: str(v))
+@pytest.mark.parametrize(("case", "sampler"), thinned(samplers_of(), 24), ids=lambda v: str(v))
 def test_exact_kernels_keep_p_and_the_others_do_not(case: Case, sampler: str):
     p = case.oracle.probabilities(case.params)
     moved = np.abs(p @ _matrix(case.name, sampler) - p).max()
@@ -48,7 +48,7 @@ BLOCK_DYNAMICS = [("lattice", s) for s in ("one", "two", "weigh", "warm", "agree
 ]
 
 
-@pytest.mark.parametrize(("name", "sampler"), thinned(BLOCK_DYNAMICS, 6))
+@pytest.mark.parametrize(("name", "sampler"), thinned(BLOCK_DYNAMICS, 12))
 def test_block_dynamics_are_reversible_and_have_no_negative_eigenvalue(name: str, sampler: str):
     """Adaptive ones too (Li et al. 2024, Proposition 1 and Definition 8); on the support of p."""
     case = BY_NAME[name]

@@ -33,7 +33,7 @@ def codes(path: Path, text: str) -> list[str]:
         return [f"{d.code} {d.message}" for d in error.diagnostics]
 
 
-@pytest.mark.parametrize("path", thinned(VALID, 12), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", thinned(VALID, 24, 12), ids=lambda p: p.stem)
 def test_a_program_with_a_renamed_declaration_is_as_sound_as_before(path: Path):
     """A use that is missed is unknown afterwards, and one that is taken by mistake names something else."""
     document = Document(str(path), path.read_text())
@@ -43,7 +43,7 @@ def test_a_program_with_a_renamed_declaration_is_as_sound_as_before(path: Path):
             assert codes(path, renamed(document, d.span.start)) == before, d.name
 
 
-@pytest.mark.parametrize("path", thinned(VALID, 12, 3), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", thinned(VALID, 24, 15), ids=lambda p: p.stem)
 def test_every_word_of_a_program_has_an_answer(path: Path):
     """No place of a text is a fault of the editor's, and every declared name is in the outline and has a hover."""
     document = Document(str(path), path.read_text())
@@ -158,7 +158,7 @@ def test_shape_and_values_are_shown_of_a_name():
     assert ends(text.replace("input n : int = 4", "input n : int")) == unknown | {"y :": "values a, b, .., p"}
 
 
-@pytest.mark.parametrize("path", thinned(VALID, 12, 5), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", thinned(VALID, 24, 5), ids=lambda p: p.stem)
 def test_an_edited_text_has_the_diagnostics_of_a_new_one(path: Path):
     """Each statement in turn is removed and written again, and the models that are not bound again keep their findings."""
     text, number = path.read_text(), re.compile(r"(?<![\w.])\d+(?![\w.])")

@@ -53,7 +53,7 @@ def compared(found: Any, oracle: Oracle, log_p: Any, codes: np.ndarray) -> None:
             np.testing.assert_allclose(found.doubles[k, a, b], log_p(row) - base, atol=1e-10)
 
 
-@pytest.mark.parametrize("case", thinned(CHOSEN, 4, 2), ids=str)
+@pytest.mark.parametrize("case", thinned(CHOSEN, 8, 6), ids=str)
 def test_effects_are_the_changes_of_log_p(case: Case) -> None:
     codes = case.oracle.states[int(np.argmax(case.oracle.probabilities(case.params)))]
     x = {k: v[0] for k, v in case.oracle.decode(codes[None]).items()}

@@ -244,6 +244,7 @@ def test_chains_of_kempe_keep_a_colouring():
 PUZZLE = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
 
 
+@pytest.mark.slow  # `test_forced.py` has one that needs a search
 def test_a_sudoku_by_what_follows_from_its_numbers():
     """Cells that others leave one value are settled, until all are: the solution is the only one. Refused: numbers that contradict."""
     model, seen = the_model("sudoku"), {divmod(k, 9): int(c) - 1 for k, c in enumerate(PUZZLE) if c != "0"}
@@ -288,6 +289,7 @@ def schools_by_hand() -> None:
         numpyro.sample("y", dist.Binomial(20, logits=theta), obs=Y)
 
 
+@pytest.mark.slow
 def test_eight_schools_have_the_density_of_a_model_by_hand(rng: np.random.Generator):
     from numpyro.infer.util import log_density
 

@@ -34,6 +34,7 @@ def test_members_below_zero_index_parameters_and_variables(model: gm.Model):
     np.testing.assert_allclose(found, scores - np.logaddexp.reduce(scores), rtol=0, atol=2e-5)
 
 
+@pytest.mark.slow  # statistical
 def test_clusters_over_the_chain_keep_p(model: gm.Model):
     matrix = model.transition_matrix({"w": W}, sampler="clusters")
     law = np.exp([score(np.array(x), u) for x in product((-1, 1), repeat=6) for u in product((0, 1), repeat=3)])

@@ -11,6 +11,7 @@ import pytest
 import scipy.optimize
 import scipy.stats
 from oracle import Oracle
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.evaluate import log_prior
@@ -204,6 +205,7 @@ mask whole = everything(x)
 """
 
 
+@pytest.mark.slow  # statistical
 @pytest.mark.filterwarnings("ignore:.* diverged:gmlmdsl.SamplingWarning")  # near a spread of 0
 def test_the_posterior_of_a_mean_and_a_spread_is_that_of_quadrature():
     """Groups of Bernoulli trials, their log odds summed out by Gauss and Hermite's rule on a grid of mean and spread."""
@@ -242,6 +244,7 @@ def test_a_spread_that_may_be_below_0_is_refused(spread: str, refused: str):
         gm.parse(text.format(spread, fine)).model()
 
 
+@pytest.mark.slow  # a fit more
 def test_a_random_walk_of_parameters_is_fitted_to_its_joint_mode():
     text = """
     index t = range(5)
@@ -428,7 +431,7 @@ def test_explain_says_which_turn_of_a_loop_an_update_is():
 
 
 @pytest.mark.filterwarnings("ignore::gmlmdsl.sample._draw.SamplingWarning")
-@pytest.mark.parametrize(("one", "other"), [("ladder", "listed"), ("joined", "bonds")])
+@pytest.mark.parametrize(("one", "other"), thinned([("ladder", "listed"), ("joined", "bonds")], 2))
 def test_an_input_lists_betas_and_clusters_have_two_names(one: str, other: str):
     model, params = gm.parse(SHORT, rungs=[0.3, 1]).model(), {"h": 0.7}
     first, second = (model.sample(params, name, draws=400, chains=4, seed=4, progress=False) for name in (one, other))

@@ -131,7 +131,7 @@ def test_masks_that_are_drawn(program: gm.BoundProgram, oracle: Oracle, rows: np
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("K", thinned([pytest.param(k) for k in ((0,), (1, 5), (2, 3), (3, 4), (0, 1, 2, 5))], 3, 1))
+@pytest.mark.parametrize("K", thinned([pytest.param(k) for k in ((0,), (1, 5), (2, 3), (3, 4), (0, 1, 2, 5))], 6, 1))
 def test_conditionals(program: gm.BoundProgram, oracle: Oracle, rows: np.ndarray, K: tuple[int, ...]) -> None:
     params, model = oracle.random_params(1), program.model()
     codes, x = without(oracle, rows)
@@ -236,7 +236,11 @@ sampler gibbs { update z[i] for i in G.nodes  update x }
 """
 
 
-@pytest.mark.parametrize(("text", "x"), [("rbm", np.zeros((200, 64), int)), (LOOPS, np.ones((200, 1600), int))], ids=["rbm", "loops"])
+@pytest.mark.parametrize(
+    ("text", "x"),
+    [("rbm", np.zeros((200, 64), int)), pytest.param(LOOPS, np.ones((200, 1600), int), marks=pytest.mark.slow)],
+    ids=["rbm", "loops"],
+)
 def test_what_costs_too_much_is_refused_at_once_with_figures_and_methods(text: str, x: np.ndarray) -> None:
     model = (gm.load(EXAMPLES / "rbm.gmlm") if text == "rbm" else gm.parse(text)).model()
     started = time.process_time()

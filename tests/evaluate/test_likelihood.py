@@ -142,7 +142,7 @@ def test_approximations_have_the_evidence_too(method: str):
 
 
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
-@pytest.mark.parametrize("sampler", ["exact", "sweep"])
+@pytest.mark.parametrize("sampler", ["exact", pytest.param("sweep", marks=pytest.mark.slow)])
 def test_draws_are_those_of_p_times_the_weights(sampler: str):
     """4000 draws of w, whose shares have standard errors of at most 0.008; a weight of 0 excludes its value."""
     model = gm.parse(TEXT + "sampler sweep { update z update x[i] for i in range(3) update w }").model()

@@ -115,8 +115,19 @@ def every(model: Any, params: dict[str, Any], clamp: Any = None) -> tuple[np.nda
     return codes[agrees], np.asarray(model.log_potential(params, x)), x
 
 
+COMPILED = ("tally",)  # of the others the gate compiles the gradients below
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [
+        pytest.param(engine, name, marks=[pytest.mark.slow] * (engine == "compiled" and name not in COMPILED))
+        for engine in ("NumPy", "compiled")
+        for name in MODELS
+    ],
+    indirect=["engine"],
+)
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("name", MODELS)
 def test_answers_are_those_of_enumeration(name: str):
     model, params = made(name)
     assert len(with_partial_sums(model.graph).links) == MODELS[name][1]
@@ -215,6 +226,7 @@ def test_messages_have_tables_in_the_place_of_links():
     assert abs(float(model.map(params, method="max-product").log_potential) - float(model.map(params).log_potential)) < 1e-9
 
 
+@pytest.mark.slow
 def test_a_sum_of_960_cells_of_four_values():
     """Tables in the place of links would take 400 times as many operations."""
     with pytest.MonkeyPatch.context() as patch:

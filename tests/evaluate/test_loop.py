@@ -50,7 +50,7 @@ def every_small_plan_is_looped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_elimination, "FEW_KINDS", 0)
 
 
-@pytest.mark.parametrize("of", thinned([HUB, PARTS, MIXED_SIZES, LATENT], 4, 2), ids=str)
+@pytest.mark.parametrize("of", thinned([HUB, PARTS, MIXED_SIZES, LATENT], 8, 6), ids=str)
 def test_blocks_of_any_shape_say_what_enumeration_says(of: Case, shape: None):
     device, params, c = arrays(of, plan_elimination(of.model.graph))
     assert c.loop is not None
@@ -201,7 +201,7 @@ def by_hand(name: str, h: float) -> float:
     return float(np.log(np.exp(h * a / 300 * first + h * (np.arange(16) == 15)[None]).sum()))
 
 
-@pytest.mark.parametrize("name", thinned(HUBS, 2))
+@pytest.mark.parametrize("name", thinned(HUBS, 4, 2))
 def test_a_cell_of_many_values_beside_bits_does_not_pad_their_tables(name: str):
     """Before, the first took 60 GiB for a few hundred entries."""
     model = gm.parse(HUBS[name]).model()

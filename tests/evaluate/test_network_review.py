@@ -94,6 +94,7 @@ def test_the_rate_falls_to_its_end_when_batches_are_accumulated() -> None:
     np.testing.assert_allclose(grown[0], grown[1])
 
 
+@pytest.mark.slow  # a check of planted bugs averages too
 def test_an_average_has_no_part_of_the_first_weights() -> None:
     """With a decay near 1 it is the mean over all steps."""
     m, x = model(), rows(8)
@@ -102,6 +103,7 @@ def test_an_average_has_no_part_of_the_first_weights() -> None:
     np.testing.assert_allclose(found, np.mean(after, axis=0), atol=1e-4)
 
 
+@pytest.mark.slow  # `test_checkpoints.py` changes each option
 @pytest.mark.produces("E752")
 @pytest.mark.parametrize("changed", ["validation", "init"])
 def test_a_run_with_other_rows_or_weights_is_another_run(changed: str, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def expected(of: Case, prefix: np.ndarray) -> np.ndarray:
         return np.exp(of.oracle.log_conditional(of.params, codes, (int(cells[t]),)))
 
 
-@pytest.mark.parametrize("of", thinned([HMM, CHAIN, SPINS], 2), ids=str)
+@pytest.mark.parametrize("of", thinned([HMM, CHAIN, SPINS], 4), ids=str)
 def test_the_next_symbol(of: Case):
     size = of.oracle.domain_sizes[of.oracle.positions("x").ravel()[0]]
     for t in range(of.oracle.positions("x").size):

@@ -56,6 +56,7 @@ def check(model: gm.Model, params: dict[str, np.ndarray], weights: np.ndarray, v
         assert abs(float(model.marginals(params)["x"][i, 1]) - wanted) < 1e-9
 
 
+@pytest.mark.slow
 def test_twenty_of_sixty():
     model, h = gm.parse(COUNTED).model(), np.random.default_rng(0).normal(size=60)
     check(model, {"h": h}, np.ones(60, int), h, np.array([20]))
@@ -67,6 +68,7 @@ def test_twenty_of_sixty():
     assert np.abs(draws["x"].values.mean(axis=(0, 1)) - model.marginals({"h": h})["x"][:, 1]).max() < 0.1
 
 
+@pytest.mark.slow
 def test_a_knapsack_of_thirty_items():
     rng = np.random.default_rng(1)
     weights, values = rng.integers(1, 30, 30), rng.normal(size=30)
@@ -179,6 +181,7 @@ def of_totals(h: np.ndarray, y: int) -> np.ndarray:
     return table * np.exp(-0.01 * (totals - 8 * y) ** 2)
 
 
+@pytest.mark.slow  # `test_linked_sums.py` has a tree of an odd number of terms
 @pytest.mark.usefixtures("trees")
 def test_sums_of_two_groups_by_trees_of_an_odd_number_of_terms():
     """Fifteen terms: seven pairs and one alone, and so on; two instances of one factor, beside another cell."""

@@ -45,7 +45,7 @@ def model(prior: str):
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("prior", thinned(CASES, 2))
+@pytest.mark.parametrize("prior", thinned(CASES, 4))
 def test_a_prior_has_the_density_and_the_slopes_of_its_law(prior: str):
     value, expected = CASES[prior]
     graph = model(prior).graph

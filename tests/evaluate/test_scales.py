@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from oracle import Oracle
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.program import _terms, forms
@@ -93,7 +94,7 @@ def test_draws_and_fits_are_in_the_values_of_the_program(tmp_path: Path) -> None
     assert ((counts - 4000 * share) ** 2 / (4000 * share)).sum() < 16  # chi-square of two degrees, p = 3e-4
 
 
-@pytest.mark.parametrize(("low", "high"), [(100, 104), (-203, -199), (126, 130), (254, 257)])
+@pytest.mark.parametrize(("low", "high"), thinned([(100, 104), (-203, -199), (126, 130), (254, 257)], 2, 1))
 def test_values_beyond_narrow_integers(low: int, high: int) -> None:
     text = f"model m {{ var x[i in range(2)] : range({low}, {high}) param J factor J * x[0] * x[1] factor (x[0] - 1) / 100 }}"
     model = gm.parse(text).model()
@@ -164,18 +165,23 @@ def test_a_new_domain_is_a_row_of_two_tables(monkeypatch: pytest.MonkeyPatch) ->
         model.log_prob(params, np.array([[1, 0, 2]]))
 
 
-def test_a_row_ends_with_the_value_that_is_written() -> None:
-    text = """
+ENDED = """
 network net = transformer(layers = 1, width = 8, heads = 2, causal = true)
 model m {{ var x[i in range(5)] : range({low}, {high}) conditional x ~ net() }}
 sampler s = autoregressive(end = {end}, decode = sample)
 """
-    for low, high, end in ((1, 4, 2), (-1, 3, -1), (1, 5, 4)):
-        model = gm.parse(text.format(low=low, high=high, end=end)).model()
-        x = np.asarray(model.sample(model.init_params(), "s", draws=20, chains=1, seed=0).posterior["x"]).reshape(-1, 5)
-        after = (x == end).cumsum(axis=1) > 0
-        assert after.any() and (np.where(after, x, end) == end).all()
-    model = gm.parse(text.format(low=1, high=4, end=4)).model()
+
+
+@pytest.mark.parametrize(("low", "high", "end"), thinned([(1, 4, 2), (-1, 3, -1), (1, 5, 4)], 3, 1))
+def test_a_row_ends_with_the_value_that_is_written(low: int, high: int, end: int) -> None:
+    model = gm.parse(ENDED.format(low=low, high=high, end=end)).model()
+    x = np.asarray(model.sample(model.init_params(), "s", draws=20, chains=1, seed=0).posterior["x"]).reshape(-1, 5)
+    after = (x == end).cumsum(axis=1) > 0
+    assert after.any() and (np.where(after, x, end) == end).all()
+
+
+def test_the_end_of_a_row_is_a_value_of_its_variable() -> None:
+    model = gm.parse(ENDED.format(low=1, high=4, end=4)).model()
     with pytest.raises(gm.GmlmError, match=r"`end` is a value of `x`, 1..3, found 4"):
         model.sample(model.init_params(), "s", draws=1, chains=1)
 

@@ -27,7 +27,7 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("name", thinned(BODIES, 2))
+@pytest.mark.parametrize("name", thinned(BODIES, 4, 2))
 def test_derivatives_are_those_of_differences(name: str) -> None:
     type_, body = BODIES[name]
     model = gm.parse(HIDDEN.format(type=type_, body=body)).model()
@@ -69,6 +69,7 @@ mask all = everything(seen)
 """
 
 
+@pytest.mark.slow  # a fit more
 def test_survival_is_estimated_from_recaptures() -> None:
     """The estimates of Cormack, Jolly and Seber beside those of their likelihood by recursion."""
     rng, n, years, phi, p = np.random.default_rng(0), 400, 4, 0.7, 0.4

@@ -59,7 +59,7 @@ def test_the_short_form_says_that_there_is_more_and_keeps_what_a_fit_does():
 
 @pytest.mark.parametrize("plans", [False, True])
 def test_refusals_are_said_either_way(plans: bool):
-    text = told(plans, size=40)
+    text = told(plans, size=24)
     assert "log Z is refused:" in text
     assert "Refused: " in text
     assert "refused: " in text.split("sampler all")[1]

@@ -94,7 +94,7 @@ def test_the_law_of_a_mask_is_what_is_printed(c: Case, mask: str):
             np.testing.assert_allclose(p, expected[k], rtol=1e-9)
 
 
-@pytest.mark.parametrize(("c", "mask"), thinned(masks(ir.Listed, ir.Independent, ir.FormMask), 2), ids=str)
+@pytest.mark.parametrize(("c", "mask"), thinned(masks(ir.Listed, ir.Independent, ir.FormMask), 4), ids=str)
 def test_conditionals_are_what_is_printed(c: Case, mask: str):
     """Three blocks of the mask, spread over its support; latents that are summed out are missing from the oracle's row."""
     checked, formulas = c.program.checked.masks[mask], formulas_of(c, mask)

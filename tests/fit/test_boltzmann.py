@@ -108,6 +108,7 @@ def test_steps_in_pieces_are_the_steps_in_one_call() -> None:
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow  # statistical
 @pytest.mark.usefixtures("float64")
 def test_the_mean_step_at_the_maximum_is_0() -> None:
     """Over independent draws of the chains; with the same chains for both parts it is up to 12 of its errors."""

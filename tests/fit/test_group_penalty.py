@@ -91,6 +91,7 @@ def test_steps_are_those_of_an_accelerated_proximal_gradient(monkeypatch: pytest
     assert restarted
 
 
+@pytest.mark.slow  # `test_bits_need_as_few_steps_as_spins` takes steps with it
 def test_a_shear_takes_the_fields_out_of_the_curvature_of_couplings() -> None:
     """In its coordinates H has no block between entries with and without a penalty; the metric is its diagonal."""
     run = run_of(gm.parse(BITS).model(), bits(), "and")
@@ -109,7 +110,7 @@ def test_a_shear_takes_the_fields_out_of_the_curvature_of_couplings() -> None:
     assert np.abs(plain[np.ix_((of >= 0) & held, (of < 0) & held)]).max() > 0.01
 
 
-@pytest.mark.parametrize("rule", ["and", None])
+@pytest.mark.parametrize("rule", ["and", pytest.param(None, marks=pytest.mark.slow)])
 def test_bits_need_as_few_steps_as_spins(rule: str | None) -> None:
     """A bit is correlated with its field, and a spin of even odds is not: the coordinates take that away."""
     x, steps = bits(), []

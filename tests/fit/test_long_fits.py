@@ -57,6 +57,8 @@ WAYS = {
     "mcem": {"mask": "single", "x": GAPS, "missing": -1, "method": gm.MonteCarloEM(copies=2, rounds=6)},
 }
 
+TWINS = ("lbfgs of missing cells", "pcd with adam and gaps", "posterior of a fit", "path of blocks")
+
 
 @cache
 def model_of(text: str) -> Any:
@@ -105,8 +107,9 @@ def cut_off(patch: pytest.MonkeyPatch, at: int, steps: list[int]) -> None:
 
 
 def each_at(names: Any, early: int, late: int) -> Any:
-    """Every name with both moments; the gate has one of them, early and late in turn."""
-    return thinned([(n, at) for k, n in enumerate(names) for at in ((early, late) if k % 2 == 0 else (late, early))], 2)
+    """Every name with both moments; the gate has one of them, early and late in turn, and leaves out what is another way's twin."""
+    cases = thinned([(n, at) for k, n in enumerate(names) for at in ((early, late) if k % 2 == 0 else (late, early))], 2)
+    return [pytest.param(*c, marks=pytest.mark.slow) if isinstance(c, tuple) and c[0] in TWINS else c for c in cases]
 
 
 @pytest.mark.parametrize(("way", "at"), each_at(WAYS, 1, 4))
@@ -180,6 +183,7 @@ def test_posteriors_and_paths_go_on_to_equal_results(name: str, at: int, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_two_passes_and_metrics_of_many_rows_go_on(model, tmp_path: Path, monkeypatch):
     """The first pass of L-BFGS sums products in float32, and its metric is computed again after some steps."""
     for module in (_optimise, _minimise):

@@ -99,7 +99,7 @@ CASES: dict[str, tuple[str, np.ndarray, dict[str, Any], bool]] = {
 }
 
 
-@pytest.mark.parametrize("case", thinned(CASES, 2))
+@pytest.mark.parametrize("case", thinned(CASES, 6))
 def test_a_refit_is_the_fit_under_its_weights(case: str) -> None:
     """In the quick way where the objective allows it; both end at gradients of 1e-8 per row."""
     text, x, options, quick = CASES[case]

@@ -61,9 +61,12 @@ def agree(found: Any, wanted: Any) -> None:
     assert str(found.status) == str(wanted.status)
 
 
-@pytest.mark.parametrize(("mask", "at_once"), [("single", 100), ("pairs", 503), ("whole", 10_000), ("pairs", 251)])
+ALSO = [("pairs", 503), ("whole", 10_000), ("pairs", 251)]
+
+
+@pytest.mark.parametrize(("mask", "at_once"), [("single", 100), *(pytest.param(*a, marks=pytest.mark.slow) for a in ALSO)])
 def test_a_fit_in_passes_is_that_of_rows_in_memory(model, rows, mask: str, at_once: int):
-    weights = np.random.default_rng(1).gamma(2.0, size=503) if mask == "pairs" else None
+    weights = np.random.default_rng(1).gamma(2.0, size=503) if mask != "whole" else None
     found = model.fit(rows, mask, weights=weights, rows_at_once=at_once, level=0.9)
     agree(found, model.fit(rows, mask, weights=weights, level=0.9))
     assert found.level == 0.9

@@ -55,6 +55,7 @@ def model() -> Any:
     return gm.parse(KINDS).model()
 
 
+@pytest.mark.slow  # six fits beside one of six starts; `test_long_fits.py` has starts too
 def test_the_best_of_several_starts_is_kept(model: Any, tmp_path: Any) -> None:
     x = np.random.default_rng(0).integers(0, 2, (40, 5))  # no kinds
     fit = model.fit(x, "whole", starts=6, seed=3)
@@ -114,6 +115,7 @@ def test_exchanged_values_of_a_latent_are_told(model: Any, monkeypatch: pytest.M
     assert "with other parameters, as a rule with the values of a latent exchanged (label switching)" in str(fit)
 
 
+@pytest.mark.slow
 def test_values_of_init_are_those_of_every_start(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     usual = _fit.fit_model

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from thinned import thinned
 
 import gmlmdsl as gm
 
@@ -64,25 +65,23 @@ def searched(
     return max(done)[1]
 
 
-@pytest.mark.parametrize(
-    ("sampler", "options"),
-    [
-        ("two", {"beam": 2}),
-        ("wide", {"beam": 300}),
-        ("ends", {"beam": 3, "end": 1, "a": 0.7}),
-        ("plain", {"beam": 3, "end": 1, "a": 0.0}),
-        ("far", {"beam": 3, "a": 0.7}),
-    ],
-)
-@pytest.mark.parametrize("prompt", [(), (2,), (2, 0, 2)])
-def test_the_search_finds_what_a_search_of_lists_finds(
-    tags: Any, law: dict[tuple[int, ...], float], sampler: str, options: dict[str, Any], prompt: tuple[int, ...]
-):
+OPTIONS: dict[str, dict[str, Any]] = {
+    "two": {"beam": 2},
+    "wide": {"beam": 300},
+    "ends": {"beam": 3, "end": 1, "a": 0.7},
+    "plain": {"beam": 3, "end": 1, "a": 0.0},
+    "far": {"beam": 3, "a": 0.7},
+}
+PROMPTS = ((2,), (2, 0, 2), ())
+
+
+@pytest.mark.parametrize(("sampler", "prompt"), thinned(itertools.product(OPTIONS, PROMPTS), 2))
+def test_the_search_finds_what_a_search_of_lists_finds(tags: Any, law: dict[tuple[int, ...], float], sampler: str, prompt: tuple[int, ...]):
     drawn = tags.sample(PARAMS, sampler, prompt=[list(prompt)], draws=2, seed=1)
     found = drawn["posterior"]["x"].values[0, :, 0]
     length = int(drawn["guided_stats"]["length"].values[0, 0, 0])
     assert (found[0] == found[1]).all()
-    assert tuple(found[0, :length].tolist()) == searched(law, prompt=prompt, **options)
+    assert tuple(found[0, :length].tolist()) == searched(law, prompt=prompt, **OPTIONS[sampler])
     whole, own = (sum(p for s, p in law.items() if s[: len(start)] == start) for start in (prompt, tuple(found[0, :length].tolist())))
     for group in ("guided_stats", "sample_stats"):
         np.testing.assert_allclose(drawn[group]["log_prob"].values, np.log(own / whole), rtol=1e-5)

@@ -107,7 +107,7 @@ def test_strings_none_of_which_is_valid_are_told_and_one_string_is_not_enough(mo
     assert heard(model, "quota", draws=1) == []
 
 
-@pytest.mark.parametrize("sampler", thinned(["rej", "tok", "node", "plain"], 2, 1))
+@pytest.mark.parametrize("sampler", thinned(["rej", "tok", "node", "plain"], 4, 3))
 def test_nothing_is_told_of_draws_that_are_strings(model: Any, sampler: str):
     assert heard(model, sampler, draws=50) == []
 

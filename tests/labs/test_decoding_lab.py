@@ -128,6 +128,7 @@ def test_a_bound_by_orders_is_that_of_the_library():
         assert abs(away) < 4 * (own - bound.values).std() / np.sqrt(60) + 1e-3, sampler
 
 
+@pytest.mark.slow  # statistical
 def test_exchanges_draw_every_small_grid_alike():
     size = replace(sudokus.QUICK, chains=40, draws=60, apart=12)
     drawn, every = sudokus.grids(size, 3), sudokus.small()[0]
@@ -139,6 +140,7 @@ def test_exchanges_draw_every_small_grid_alike():
     assert p_value(counts, np.full(288, 1 / 288)) > 1e-4
 
 
+@pytest.mark.slow
 def test_chains_of_large_grids_begin_at_different_grids():
     """Around three boxes at random, so that few numbers are where another grid has them."""
     model = sudokus.grid_model(3, 3)
@@ -179,6 +181,7 @@ def test_the_list_of_grids_is_their_exact_denoiser():
     np.testing.assert_array_equal(network(np.array([0, 0, *[4] * 14])), np.zeros((16, 4)))  # no grid has the same number twice in a row
 
 
+@pytest.mark.slow  # statistical
 def test_one_cell_a_pass_of_the_exact_denoiser_draws_from_all_grids_alike():
     rows, params = sudokus.small()
     model = sudokus.solver("exact", 4, 16, 8, 1)

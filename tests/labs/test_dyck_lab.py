@@ -287,6 +287,7 @@ def planned(size):
     return results | {f"picture, {name}": [np.tri(17).tolist()] * 2 for name in dyck_tables.SHOWN}
 
 
+@pytest.mark.slow  # draws all tables and pictures
 def test_tables_of_results_as_published_agree(monkeypatch):
     monkeypatch.setattr(dyck, "drawn", lambda kinds, length, count, seed: words(count, length, 5))
     lab, size = dyck.lab(), dyck.Size(settings=len(dyck.SETTINGS))

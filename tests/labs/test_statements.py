@@ -15,6 +15,7 @@ import statement_tables
 import statements
 import tree_walk
 from markdown_blocks import LABS
+from thinned import thinned
 
 import gmlmdsl as gm
 
@@ -59,8 +60,9 @@ def test_derivatives_are_differences(of, blocks, mean):
     np.testing.assert_allclose((value(1e-5)[0] - value(-1e-5)[0]) / 2e-5, (slope * way).sum(), rtol=1e-4)
 
 
-@pytest.mark.parametrize("fixed", [False, True])
-@pytest.mark.parametrize("of", [search.trace, search.less_gap])
+@pytest.mark.parametrize(
+    ("of", "fixed"), thinned([(search.trace, False), (search.less_gap, False), (search.less_gap, True), (search.trace, True)], 2)
+)
 @pytest.mark.parametrize(("blocks", "mean"), FAMILIES)
 def test_no_mask_is_below_the_bound_of_any_mask(of, blocks, mean, fixed):
     """The bound is valid at any mask, not at the optimum alone; near the optimum it is sharp."""
@@ -89,7 +91,7 @@ def test_the_hessian_is_that_of_the_language_for_any_mask():
             )
 
 
-@pytest.mark.parametrize("mask", trial.MASKS)
+@pytest.mark.parametrize("mask", thinned(trial.MASKS, 3))
 def test_a_setting_is_the_model_of_the_program_and_its_fits_are_minimisers(mask):
     s, model, rng = trial.setting(mask), trial.program().model(), np.random.default_rng(8)
     with jax.enable_x64(True):
@@ -230,6 +232,7 @@ def test_the_walk_has_its_closed_form_with_exact_values_and_the_target_with_wron
     np.testing.assert_allclose(leaves / leaves.sum(), target / target.sum())
 
 
+@pytest.mark.slow
 def test_the_walk_is_that_of_the_language():
     steps = 40
     program = gm.load(LABS.parent / "guided" / "amplification.gmlm", L=4, sd=0.0, steps=steps)

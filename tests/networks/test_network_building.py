@@ -169,7 +169,9 @@ def test_dropout_keeps_the_mean_and_drops_whole_features():
     assert np.allclose(found[~dropped], np.broadcast_to(x / 0.75, found.shape)[~dropped])
 
 
-@pytest.mark.parametrize(("name", "given", "draws"), [("transformer", (), {"pass": 6}), ("encoder_decoder", ONE, {"encode": 6, "pass": 8})])
+@pytest.mark.parametrize(
+    ("name", "given", "draws"), thinned([("transformer", (), {"pass": 6}), ("encoder_decoder", ONE, {"encode": 6, "pass": 8})], 2)
+)
 def test_every_dropout_of_a_pass_has_features_of_its_own(name: str, given: tuple, draws: dict[str, int]):
     """What enters, what leaves, two sub-layers of each block of an encoder, three of a decoder: each changes the pass in its own way."""
     net = network(name, {"dropout": 0.5, "layers": 2}, given)

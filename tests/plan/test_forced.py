@@ -113,6 +113,7 @@ def test_planted_colourings_of_many_nodes_have_a_mode_and_a_start() -> None:
     assert (np.asarray(best)[pairs[:, 0]] != np.asarray(best)[pairs[:, 1]]).all()
 
 
+@pytest.mark.slow
 def test_four_nodes_that_are_all_joined_have_no_three_colours() -> None:
     model = gm.parse(COLOURING, pairs=np.array(list(itertools.combinations(range(4), 2))), n=4).model()
     assert searched(model.graph, np.zeros(4, bool), np.zeros(4, np.int32), np.random.default_rng(0), lambda c: True) is None

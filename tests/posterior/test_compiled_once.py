@@ -78,6 +78,7 @@ POOLED = LEVELS.replace(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_second_posterior_of_a_hierarchical_prior_compiles_nothing() -> None:
     model, counts = gm.parse(POOLED).model(), []

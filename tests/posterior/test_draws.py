@@ -157,7 +157,7 @@ def test_arviz_leaves_one_out_as_the_grid_does():
     assert abs(found + fitted("whole", True).information_criterion().value / 2) < 0.3
 
 
-@pytest.mark.parametrize("how", ["curvature", "open_faced"])
+@pytest.mark.parametrize("how", ["curvature", pytest.param("open_faced", marks=pytest.mark.slow)])
 def test_arviz_is_refused_a_likelihood_of_calibrated_draws(how: str):
     """Their density is no product of p(x_r): weights 1 / p(x_r) do not leave row r out. What a user adds is his own."""
     idata = fitted("single", True).posterior(5, 1, how, warmup=5)
@@ -218,7 +218,11 @@ def test_what_has_no_likelihood_of_rows_is_refused_where_one_is_asked_for():
     weighted = gm.parse(COIN).model().fit(ROWS, "whole", weights=np.arange(1.0, 31))
     with pytest.raises(gm.GmlmError, match="rows with weights have no likelihood"):
         weighted.to_arviz()
-    some = gm.parse(COIN).model().fit(ROWS, "whole", weights=np.arange(30) % 2)  # a row of weight 0 is none
+
+
+@pytest.mark.slow
+def test_a_row_of_weight_0_is_none():
+    some = gm.parse(COIN).model().fit(ROWS, "whole", weights=np.arange(30) % 2)
     assert groups_of(some.to_arviz(draws=2, chains=1))["log_likelihood"]["x"].values[0, 0, 0] == 0
 
 

@@ -39,6 +39,7 @@ def drawn(idata: Any) -> np.ndarray:
     return groups_of(idata)["posterior"]["w"].values
 
 
+@pytest.mark.slow  # statistical
 def test_a_posterior_around_an_estimate_at_the_edge():
     fit = gm.parse(PAIR).model().fit(ROWS, "whole")
     assert float(fit.params["w"]) < 1e-3
@@ -48,16 +49,20 @@ def test_a_posterior_around_an_estimate_at_the_edge():
     np.testing.assert_allclose([draws.mean(), draws.std()], [mean, sd], atol=4 * error)
 
 
-def test_a_pseudo_posterior_at_the_edge_is_not_calibrated_in_silence():
-    model = gm.parse(PAIR).model()
-    fit = model.fit(ROWS, "one")
-    draws = drawn(fit.posterior(500, 2, None, seed=1))
+@pytest.mark.slow
+def test_a_pseudo_posterior_at_the_edge_has_finite_draws():
+    draws = drawn(gm.parse(PAIR).model().fit(ROWS, "one").posterior(500, 2, None, seed=1))
     assert np.isfinite(draws).all()
     assert 0 < draws.mean() < 1
+
+
+def test_a_pseudo_posterior_at_the_edge_is_not_calibrated_in_silence():
+    fit = gm.parse(PAIR).model().fit(ROWS, "one")
     with pytest.raises(gm.GmlmError, match="no minimiser to calibrate at"):
         fit.posterior(10, 1)
 
 
+@pytest.mark.slow
 def test_chains_of_a_hierarchical_prior_start_where_the_density_is_finite():
     text = """
 model steps {

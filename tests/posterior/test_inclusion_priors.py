@@ -12,6 +12,7 @@ import pytest
 from refusals import refused
 from scipy.special import betaln, gammaln
 from test_spike_slab import CHAIN, chain_moments, chain_rows
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.posterior._chances import Known, chances_of
@@ -66,8 +67,9 @@ def chances(prior: Any, probabilities: np.ndarray) -> Any:
     return chances_of(graph, _spiked(graph), known, prior)
 
 
-@pytest.mark.parametrize("prior", [BETA, BLOCK])
-@pytest.mark.parametrize("certain", [{}, {1: True, 4: False}])
+@pytest.mark.parametrize(
+    ("prior", "certain"), thinned([(BETA, {}), (BETA, {1: True, 4: False}), (BLOCK, {}), (BLOCK, {1: True, 4: False})], 2, 1)
+)
 def test_graphs_have_the_probabilities_of_the_prior_before_and_after_a_gibbs_step(prior: Any, certain: dict[int, bool]) -> None:
     """Independent draws of a state and a graph; then the state given the graph, and a graph again: within five binomial errors."""
     probabilities = np.array([float(certain.get(e, 0.5)) for e in range(6)])
@@ -95,6 +97,7 @@ def test_graphs_have_the_probabilities_of_the_prior_before_and_after_a_gibbs_ste
         np.testing.assert_allclose(counts, own, atol=5 * 0.5 / np.sqrt(COUNT))
 
 
+@pytest.mark.slow  # a Gibbs step of clusters is above
 def test_clusters_given_a_graph_are_those_of_enumeration() -> None:
     """8000 chains of 40 Gibbs passes that all start in one cluster: the share of those in which cells 0 and 1, or 0 and 3, are together."""
     edges, prior = (True, False, False, False, False, True), BLOCK  # 0 - 1 and 2 - 3
@@ -157,15 +160,28 @@ def test_posteriors_agree_with_quadrature(prior: Any) -> None:
     assert "inclusion_prior" in idata["posterior"].attrs
 
 
-def test_draws_have_the_probability_or_the_clusters() -> None:
-    model = gm.parse(FOUR, P=np.full(6, 0.5)).model()
-    x = np.random.default_rng(0).choice([-1, 1], (30, 4))
-    options = {"draws": 20, "warmup": 20, "chains": 2, "seed": 1}
-    found = model.posterior(x, inclusion=gm.BetaBernoulli(), **options)["posterior"]
+FEW = {"draws": 20, "warmup": 20, "chains": 2, "seed": 1}
+
+
+def four() -> tuple[Any, np.ndarray]:
+    return gm.parse(FOUR, P=np.full(6, 0.5)).model(), np.random.default_rng(0).choice([-1, 1], (30, 4))
+
+
+@pytest.mark.slow
+def test_draws_have_the_probability() -> None:
+    model, x = four()
+    found = model.posterior(x, inclusion=gm.BetaBernoulli(), **FEW)["posterior"]
     assert found["J_probability"].dims == ("chain", "draw")
     assert ((found["J_probability"].values > 0) & (found["J_probability"].values < 1)).all()
     assert found.attrs["inclusion_prior"] == "BetaBernoulli(alpha=1.0, beta=1.0)"
-    idata = model.posterior(x, inclusion=gm.StochasticBlock(clusters=3), **options)
+    usual = model.posterior(x, **FEW)["posterior"]
+    assert usual.attrs["inclusion_prior"] == "of the program"
+    assert "J_probability" not in usual
+
+
+def test_draws_have_the_clusters() -> None:
+    model, x = four()
+    idata = model.posterior(x, inclusion=gm.StochasticBlock(clusters=3), **FEW)
     z = idata["posterior"]["cluster"]
     assert z.dims == ("chain", "draw", "cell")
     assert z.coords["cell"].values.tolist() == ["x[0]", "x[1]", "x[2]", "x[3]"]
@@ -175,9 +191,6 @@ def test_draws_have_the_probability_or_the_clusters() -> None:
     np.testing.assert_allclose(table.loc["x[0]", "x[3]"], (flat[:, 0] == flat[:, 3]).mean())
     np.testing.assert_allclose(np.diag(table), 1.0)
     np.testing.assert_allclose(sum(table.attrs["clusters"].values()), 1.0)
-    usual = model.posterior(x, **options)["posterior"]
-    assert usual.attrs["inclusion_prior"] == "of the program"
-    assert "J_probability" not in usual
 
 
 def test_priors_that_do_not_fit() -> None:

@@ -10,6 +10,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,12 @@ def diagnostics_of(path: Path, code: str) -> tuple[Diagnostic, ...]:
     return ()
 
 
+@cache
+def of_program(name: str) -> tuple[Diagnostic, ...]:
+    """What is said of a bad program under its own name, once for all tests."""
+    return diagnostics_of(Path(f"{name}.gmlm"), name.split("_")[0])
+
+
 @pytest.fixture(autouse=True)
 def in_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages show the paths that they were given."""
@@ -123,7 +130,7 @@ def rendered(diagnostics: tuple[Diagnostic, ...]) -> str:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_bad_program_gives_the_expected_text(name: str) -> None:
     code = name.split("_")[0]
-    found = diagnostics_of(Path(f"{name}.gmlm"), code)
+    found = of_program(name)
     assert code in [d.code for d in found]
     compare(rendered(found), BAD / f"{name}.txt")
 
@@ -187,11 +194,17 @@ def test_the_examples_of_a_code_are_wrong_and_right(code: str) -> None:
     assert said_of(codes()[code]["right"]) == []
 
 
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for mended programs, each under its own name."""
+    return tmp_path_factory.mktemp("mended")
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_fix_mends_its_fault_and_makes_no_other(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fix_mends_its_fault_and_makes_no_other(name: str, beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = name.split("_")[0]
-    text, found = (BAD / f"{name}.gmlm").read_text(), diagnostics_of(Path(f"{name}.gmlm"), code)
-    monkeypatch.chdir(tmp_path)
+    text, found = (BAD / f"{name}.gmlm").read_text(), of_program(name)
+    monkeypatch.chdir(beside)
     before = Counter((d.code, d.message) for d in found)
     for d in found:
         if d.fix is None:
@@ -205,19 +218,19 @@ def test_a_fix_mends_its_fault_and_makes_no_other(name: str, tmp_path: Path, mon
 @pytest.mark.parametrize("code", FIXED)
 def test_a_code_whose_mend_is_mechanical_has_a_fix(code: str) -> None:
     names = [name for name in PROGRAMS if name.startswith(code)]
-    assert any(d.code == code and d.fix is not None for name in names for d in diagnostics_of(Path(f"{name}.gmlm"), code))
+    assert any(d.code == code and d.fix is not None for name in names for d in of_program(name))
 
 
 @pytest.mark.parametrize("code", PLACED)
 def test_a_code_with_a_second_place_shows_it(code: str) -> None:
     names = [name for name in PROGRAMS if name.startswith(code)]
-    found = [d for name in names for d in diagnostics_of(Path(f"{name}.gmlm"), code) if d.code == code]
+    found = [d for name in names for d in of_program(name) if d.code == code]
     assert any(d.related for d in found)
 
 
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if not n.startswith("E1")])
 def test_messages_are_terse(name: str) -> None:
-    for d in diagnostics_of(Path(f"{name}.gmlm"), name.split("_")[0]):
+    for d in of_program(name):
         assert d.message[0] in '`"(' or d.message[0].islower() or d.message[0].isdigit()
         assert not d.message.endswith(".") and len(d.message) < 140
         assert not d.label.endswith(".") and len(d.label) < 60

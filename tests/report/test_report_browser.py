@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from report_cases import whole_page
+from thinned import thinned
 
 from gmlmdsl.report import Report
 
@@ -58,7 +59,7 @@ needs_chromium = pytest.mark.skipif(not CHROMIUM.exists(), reason="/usr/bin/chro
 
 
 @needs_chromium
-@pytest.mark.parametrize(("width", "height"), [(390, 844), (1280, 900)])
+@pytest.mark.parametrize(("width", "height"), thinned([(390, 844), (1280, 900)], 2))
 def test_browser_shows_it_without_overflow_and_loads_nothing(page, tmp_path, width, height):
     found = seen(tmp_path, page, width, height)
     assert found["width"] == str(width)
@@ -77,6 +78,7 @@ def test_a_table_of_couplings_of_long_names_is_whole_on_a_large_screen(tmp_path)
     assert seen(tmp_path, report.html(), 1280, 900)["cut"] == "0"
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_browser_shows_it_dark_where_asked(page, tmp_path):
     from PIL import Image

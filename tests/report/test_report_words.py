@@ -25,8 +25,8 @@ pytestmark = pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.parametrize(
     ("options", "said", "unsaid"),
     [
-        ({"gaps": "ignore"}, "left out, with the factors that touch", "summed out"),
-        ({}, "summed out", "left out"),
+        pytest.param({"gaps": "ignore"}, "left out, with the factors that touch", "summed out", marks=pytest.mark.slow),
+        pytest.param({}, "summed out", "left out", marks=pytest.mark.slow),
         ({"n_masks": 2}, "The fit averaged over masks that were drawn", "A fit averages over"),
     ],
 )

@@ -89,6 +89,7 @@ def exact_moments(case: Case, sampler: str, powers: tuple[int, ...]) -> list[flo
     return found
 
 
+@pytest.mark.slow  # statistical
 @pytest.mark.parametrize(("name", "sampler"), thinned(SAMPLERS, 12, 7))
 def test_the_weights_have_the_moments_of_enumeration(name: str, sampler: str):
     """Mean and variance within 4 of their own exact standard deviations: adaptive masks, mixtures, kernels that never reach all of x."""

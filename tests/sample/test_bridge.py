@@ -47,8 +47,9 @@ def laws(betas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return levels, weights / weights.sum(axis=1, keepdims=True), np.log(weights.sum(axis=1))
 
 
+@pytest.mark.slow  # statistical
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")  # One run in some thousand drifts by chance.
-@pytest.mark.parametrize("correlation", [0.0, pytest.param(0.8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("correlation", [0.0, 0.8])
 def test_standard_errors_cover(correlation: float) -> None:
     """Draws of the exact law of log p at each beta, and chains that repeat their last draw with a known probability."""
     betas, rng, chains, draws, runs = np.linspace(0, 1, 5), np.random.default_rng(7), 24, 20, 300
@@ -82,6 +83,7 @@ def test_betas_without_overlap_are_said() -> None:
     assert "hardly overlaps" in repr(found)
 
 
+@pytest.mark.slow  # a sampler of its own to compile
 def test_chains_that_lag_behind_are_said() -> None:
     """The sampler hardly ever moves eleven of twelve cells: log p stays near that of the uniform start."""
     model = gm.parse(RING).model()

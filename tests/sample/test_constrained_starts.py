@@ -73,11 +73,13 @@ def test_formulas_near_the_threshold_find_a_start():
     assert len(np.unique(x, axis=0)) == 3
 
 
+@pytest.mark.slow
 def test_a_start_does_not_depend_on_how_many_chains_there_are():
     model, *_ = planted_formula(60, 240, 2)
     np.testing.assert_array_equal(first_draws(model, 3)[:2], first_draws(model, 2))
 
 
+@pytest.mark.slow
 def test_colourings_of_two_hundred_nodes_find_a_start():
     """Factors of -inf are violated like requirements, and cells may have more than two values."""
     model, pairs = planted_colouring(200, 440, 1)
@@ -99,6 +101,7 @@ def test_a_walk_keeps_the_fixed_cells():
     assert (found[clauses] == signs).any(axis=1).all()
 
 
+@pytest.mark.slow  # measures time
 def test_a_walk_ends_at_once_where_fixed_cells_violate_a_clause():
     model, clauses, signs = planted_formula(60, 150, 3)
     codes, fixed = np.zeros(60, np.int32), np.zeros(60, bool)

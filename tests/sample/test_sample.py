@@ -14,7 +14,7 @@ from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl import derive
-from gmlmdsl.sample import _starts
+from gmlmdsl.sample import _starts, limits
 from gmlmdsl.sample._run_chains import KernelRun
 
 pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.sample._draw.SamplingWarning")
@@ -214,8 +214,9 @@ def test_a_start_does_not_depend_on_how_many_chains_there_are(monkeypatch: pytes
     np.testing.assert_array_equal(draws(idata)[:2], plain)
 
 
-def test_starts_that_are_not_found_ask_for_one():
-    """One configuration of 4^12, and no move of one cell that mends the only requirement tells where it lies."""
+def test_starts_that_are_not_found_ask_for_one(monkeypatch: pytest.MonkeyPatch):
+    """One configuration of 4^12, and no move of one cell that mends the only requirement tells where it lies: in 5000 moves as in 200 000."""
+    monkeypatch.setattr(limits, "MOST_MOVES", 5000)
     model = gm.parse(HIDDEN).model()
     with pytest.raises(gm.GmlmError, match="no start of positive probability") as caught:
         model.sample({}, draws=2, warmup=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -58,6 +59,10 @@ def model():
 
 @pytest.fixture(autouse=True)
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    few_at_a_time(monkeypatch)
+
+
+def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many small pieces, each of which is followed by a state on the disk."""
     monkeypatch.setattr(limits, "WRITTEN_AT_ONCE", 4 * 19 * 16)
     monkeypatch.setattr(limits, "READ_AT_ONCE", 2048)
@@ -81,8 +86,14 @@ def assert_equal(found, wanted) -> None:
     assert attrs[0] == attrs[1]
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("case", CASES)
+# Runs that were cut off, below, have ladders and both kinds of files; a clamp and annealed starts are in `test_sample.py`.
+IN_THE_GATE = (("sweep", ".nc"), ("exact", ".zarr"), ("observed alone", ".zarr"))
+
+
+@pytest.mark.parametrize(
+    ("case", "ending"),
+    [pytest.param(c, e, marks=[pytest.mark.slow] * ((c, e) not in IN_THE_GATE)) for c in CASES for e in ENDINGS],
+)
 def test_draws_in_a_file_are_those_that_are_kept(model, case: str, ending: str, tmp_path: Path):
     sampler, more = CASES[case]
     found = drawn(model, sampler, store=tmp_path / f"draws{ending}", **more)
@@ -260,6 +271,16 @@ def test_a_file_that_lost_its_draws_is_an_error(model, tmp_path, monkeypatch):
         drawn(model, store=tmp_path / "draws.nc", observe=OBSERVED)
 
 
+@pytest.fixture(scope="module")
+def one_unfinished(model, tmp_path_factory) -> Path:
+    """The folder of a run that was cut off."""
+    folder = tmp_path_factory.mktemp("unfinished")
+    with pytest.MonkeyPatch.context() as patch:
+        few_at_a_time(patch)
+        unfinished(model, folder / "draws.nc", patch)
+    return folder
+
+
 @pytest.mark.produces("E752")
 @pytest.mark.parametrize(
     ("part", "more"),
@@ -276,8 +297,8 @@ def test_a_file_that_lost_its_draws_is_an_error(model, tmp_path, monkeypatch):
         "observe": {"observe": {"mean": lambda v: v["x"].mean() + 1}},
     }.items(),
 )
-def test_a_run_of_another_call_is_refused(model, part, more, tmp_path, monkeypatch):
-    unfinished(model, tmp_path / "draws.nc", monkeypatch)
+def test_a_run_of_another_call_is_refused(model, one_unfinished, part, more, tmp_path):
+    shutil.copytree(one_unfinished, tmp_path, dirs_exist_ok=True)
     with pytest.raises(gm.GmlmError, match=rf"E752[\s\S]*these differ:.*{part}"):
         drawn(model, **{"store": tmp_path / "draws.nc", "observe": OBSERVED} | more)
 
@@ -293,6 +314,7 @@ def test_other_parameters_programs_and_inputs_are_refused(model, tmp_path, monke
         gm.parse(TEXT, n=3).model().sample(J, "sweep", **options)
 
 
+@pytest.mark.slow
 def test_the_findings_are_those_of_kept_draws(model, tmp_path):
     cold = {"draws": 120, "chains": 4}
     with pytest.warns(gm.SamplingWarning):
@@ -331,6 +353,7 @@ sampler parallel = refinement(steps = 2)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_chains_of_a_network_go_to_a_file(tmp_path, monkeypatch):
     model, path = gm.parse(NETWORK).model(), tmp_path / "draws.nc"

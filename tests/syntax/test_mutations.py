@@ -29,6 +29,7 @@ def checked() -> list[tuple[str, GmlmError | None]]:
     return [(kind, faults(text, name)) for name, kind, text in mutants(N_MUTATIONS, seed=2024)]
 
 
+@pytest.mark.slow
 def test_one_mistake_gives_one_error(checked: list[tuple[str, GmlmError | None]]) -> None:
     counts = [len(error.diagnostics) for _, error in checked if error is not None]
     assert len(counts) > N_MUTATIONS // 2

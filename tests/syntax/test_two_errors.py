@@ -51,7 +51,7 @@ def pairs(name: str, n: int) -> tuple[tuple[str, str, str, int], ...]:
     return tuple(out)
 
 
-@pytest.mark.parametrize("name", thinned(TEXTS, 3))
+@pytest.mark.parametrize("name", thinned(TEXTS, 6))
 def test_two_syntax_errors_are_both_reported(name: str) -> None:
     for one, two, both, opens in pairs(name, 12):
         if parse_with_errors(one)[1] and parse_with_errors(two)[1]:
@@ -79,7 +79,7 @@ sampler t for a { update x[K] where K ~ }
     assert [d.code for d in errors_of(text, "p.gmlm")] == ["E203", "E203", "E203", "E301", "E203", "E101"]
 
 
-@pytest.mark.parametrize("name", thinned(wrong_programs(), 12))
+@pytest.mark.parametrize("name", thinned(wrong_programs(), 24))
 def test_a_text_that_ends_anywhere_is_answered(name: str) -> None:
     """Mends look at what follows, and behind the last token there is nothing."""
     text = wrong_programs()[name]

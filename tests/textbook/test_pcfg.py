@@ -42,7 +42,7 @@ def inside(rules: Any, words: tuple[str, ...]) -> float:
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize(("name", "n"), thinned([("ambiguous", 6), ("phrases", 5), ("brackets", 7), ("phrases", 2)], 2, 1))
+@pytest.mark.parametrize(("name", "n"), thinned([("ambiguous", 6), ("phrases", 5), ("brackets", 7), ("phrases", 3)], 4, 3))
 def test_every_sentence_has_the_probability_of_the_inside_algorithm(name: str, n: int) -> None:
     rules = GRAMMARS[name]
     model = gm.parse(gm.examples.pcfg(rules, n)).model()

@@ -43,7 +43,7 @@ def report(found: MaskComparison, mask: str) -> MaskReport:
 # Exact
 
 
-@pytest.mark.parametrize(("c", "mask"), thinned(EACH, 4), ids=str)
+@pytest.mark.parametrize(("c", "mask"), thinned(EACH, 8), ids=str)
 def test_variances_are_those_of_the_asymptotic_covariance(c: Case, mask: str):
     """The traces beside that of the inverse Fisher information; the worst direction as an eigenvalue of their product."""
     r, fisher = report(exact(c), mask), theory.fisher_information(c.model, c.params)

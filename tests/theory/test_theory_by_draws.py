@@ -43,7 +43,7 @@ def model() -> gm.Model:
         return gm.parse(TEXT).model()
 
 
-@pytest.mark.parametrize("n_masks", [1, None])
+@pytest.mark.parametrize("n_masks", [pytest.param(1, marks=pytest.mark.slow), None])
 @pytest.mark.parametrize("mask", thinned(["single", "alike"], 2, 1))
 def test_covariances_are_the_exact_ones_within_their_errors(model: gm.Model, mask: str, n_masks: int | None) -> None:
     exact = theory.asymptotic_covariance(model, PARAMS, mask, n_masks)
@@ -84,6 +84,7 @@ def test_independent_cells_have_a_known_gap() -> None:
     assert found.error < 0.03
 
 
+@pytest.mark.slow  # statistical
 def test_samplers_of_one_law_agree_and_a_biased_one_does_not(model: gm.Model) -> None:
     same = theory.sampler_agreement(model, PARAMS, ["sweep", "exact"], draws=800)
     assert same.p_value > 0.01

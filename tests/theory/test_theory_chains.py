@@ -54,7 +54,7 @@ def visible_values(c: Case, codes: np.ndarray) -> Any:
 # Masks
 
 
-@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 16), ids=str)
+@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 32, 16), ids=str)
 def test_constants_of_a_mask(c: Case, mask: str):
     constant = oracle.poincare_constant(c.oracle, c.params, mask)
     found = theory.poincare_constant(c.model, c.params, mask)
@@ -66,7 +66,7 @@ def test_constants_of_a_mask(c: Case, mask: str):
     close(theory.dirichlet_form(c.model, c.params, f, mask), expected)
 
 
-@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 16, 2), ids=str)
+@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 32, 18), ids=str)
 def test_block_dynamics(c: Case, mask: str):
     """The matrix, and P on functions, on laws and in symmetric form, which are programmed apart; reversible without negative eigenvalues."""
     _, dynamics = dynamics_of(c.model, c.params, mask, "a test")
@@ -116,7 +116,7 @@ def test_times_and_laws_of_a_masks_chain(c: Case, mask: str):
 # Samplers
 
 
-@pytest.mark.parametrize(("c", "sampler"), thinned(CHAINS, 6), ids=str)
+@pytest.mark.parametrize(("c", "sampler"), thinned(CHAINS, 12), ids=str)
 def test_gap_and_times_of_a_sampler(c: Case, sampler: str):
     matrix, _ = matrix_of(c, sampler)
     gap = oracle.spectral_gap(matrix)
@@ -128,7 +128,7 @@ def test_gap_and_times_of_a_sampler(c: Case, sampler: str):
         assert theory.mixing_time(c.model, c.params, sampler, 0.02, start=start) == oracle.mixing_time(matrix, 0.02, 1)
 
 
-@pytest.mark.parametrize(("c", "sampler"), thinned(CHAINS, 6, 1), ids=str)
+@pytest.mark.parametrize(("c", "sampler"), thinned(CHAINS, 12, 7), ids=str)
 def test_laws_of_a_sampler(c: Case, sampler: str):
     """In the long run and after each step, from the worst start and from one; the bias of those that do not keep p."""
     matrix, p = matrix_of(c, sampler)

@@ -37,7 +37,7 @@ def drawn(c: Case, mask: str) -> int:
     return 3 if len(c.oracle.mask_table(c.params, mask)) <= 10 else 2
 
 
-@pytest.mark.parametrize("c", thinned([c for c in EVERY if c.name not in SLOW], 6), ids=str)
+@pytest.mark.parametrize("c", thinned([c for c in EVERY if c.name not in SLOW], 12), ids=str)
 def test_fisher_information(c: Case):
     found = theory.fisher_information(c.model, c.params)
     m = moved(c)
@@ -46,7 +46,7 @@ def test_fisher_information(c: Case):
     assert found.shape == (len(m.basis),) * 2
 
 
-@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 36, 18), ids=str)
+@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 72, 54), ids=str)
 def test_hessian_and_score_covariances(c: Case, mask: str):
     found, m = information(c, mask), moved(c)
     project = found.basis @ found.basis.T
@@ -66,11 +66,11 @@ def test_asymptotic_covariance(c: Case, mask: str):
 
 
 @pytest.mark.parametrize("n_masks", [1, 3, None])
-def test_the_verb_gives_the_same(n_masks: int | None):
-    for c, mask in ((ising, "seeing"), (potts, "ends"), (mixed, "rest"), (machine, "looks")):
-        found = theory.asymptotic_covariance(c.model, c.params, mask, n_masks=n_masks)
-        assert found.dtype == np.float64
-        close(found, expected_of(c, mask, n_masks).covariance(), COVARIANCE)
+@pytest.mark.parametrize(("c", "mask"), thinned([(ising, "seeing"), (potts, "ends"), (mixed, "rest"), (machine, "looks")], 2, 1), ids=str)
+def test_the_verb_gives_the_same(c: Case, mask: str, n_masks: int | None):
+    found = theory.asymptotic_covariance(c.model, c.params, mask, n_masks=n_masks)
+    assert found.dtype == np.float64
+    close(found, expected_of(c, mask, n_masks).covariance(), COVARIANCE)
 
 
 @pytest.mark.parametrize(("c", "mask"), thinned([(c, m) for c, m in MASKS if c in OWN], 4), ids=str)

@@ -89,6 +89,7 @@ def test_validation_measures_the_average_from_its_first_save_point(model):
     assert found.validation_trace[3, 1] != plain.validation_trace[3, 1]
 
 
+@pytest.mark.slow  # `test_checkpoints.py` cuts runs off, and a check of planted bugs averages
 @pytest.mark.parametrize("at", thinned([7, 21], 2))
 def test_an_average_that_was_cut_off_ends_bit_for_bit(model, tmp_path, monkeypatch, at: int):
     options = {"save_every": 7, "average_last": 3}
@@ -319,6 +320,7 @@ def test_callbacks_and_masks_that_do_not_fit(model) -> None:
             fitted(model, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", [20, 40])
 def test_a_run_that_a_callback_ends_has_the_weights_of_its_last_step(model, last: int) -> None:
     ended = model.fit(

@@ -63,6 +63,7 @@ def test_the_loss_of_a_decoder_with_one_path_is_its_log_p(loose: Any, mask: str,
         assert float(loose.loss(params, [row], mask, key=1, n_masks=12)) == pytest.approx(-np.log(law[tuple(row)]), abs=1e-6)
 
 
+@pytest.mark.slow  # statistical
 def test_the_gradient_is_that_of_the_bound(float64: None):
     """Of a network with weights: the mean of drawn gradients beside the listed one, and no gradient through the places of a path."""
     model = made("mlp(layers = 1, width = 6)", N, Q, MORE.replace("input plan[passes] : int\n", "").replace("schedule = plan", "steps = 3"))

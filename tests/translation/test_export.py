@@ -56,6 +56,7 @@ def opened(path: Path) -> tuple[dict[str, Any], Any]:
         return json.loads(file.read("manifest.json")), jax.export.deserialize(bytearray(file.read("decoder.stablehlo"))).call
 
 
+@pytest.mark.slow  # a process more
 def test_the_program_of_the_page_translates_without_the_package(student: Translator, tmp_path: Path):
     student.export(tmp_path / "student.zip", batch=3)
     (block,) = re.findall(r"```python\n([^`]*export\.deserialize[^`]*)```", PAGE.read_text(encoding="utf-8"))

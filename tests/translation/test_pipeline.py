@@ -123,6 +123,7 @@ def test_a_second_call_keeps_all(whole):
     assert again["scores"] == first["scores"]
 
 
+@pytest.mark.slow  # what was changed by hand is below
 def test_a_changed_sampler_trains_nothing_anew(whole, tmp_path: Path):
     options = copied(whole, tmp_path)
     edited = tmp_path / "toy.gmlm"

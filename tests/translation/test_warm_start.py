@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -54,20 +55,32 @@ def test_heads_that_differ_agree_in_shape_and_are_not_taken():
     assert np.array_equal(found[".encoder.layers[0].ffn.inner"], arrays(other)[".encoder.layers[0].ffn.inner"])
 
 
-@pytest.mark.produces("E589")
-def test_a_training_starts_there(words: gm.Vocabulary, tmp_path: Path):
+@pytest.fixture
+def of_a_teacher(words: gm.Vocabulary, tmp_path: Path) -> tuple[Any, NetworkFit, Recipe]:
+    """A student, a teacher that has learnt nothing, and a recipe that starts from its bundle."""
     program = gm.parse(PROGRAM, V=words.size)
     student, teacher = program.model("translate"), program.model("teacher")
     none = np.zeros(0)
     meta = program.provenance() | {"model": "teacher", "seed": 5, "mask": "forced", "rows": 1, "seconds": 0.0, "cells": 1, "widths": [8]}
     fit = NetworkFit(teacher.init_params(5), none, none, np.zeros((0, 3)), "steps", meta, teacher.graph, lambda: teacher)
     write_translator(tmp_path / "teacher.bundle", fit, program, words, "en-de")
-    said: list[str] = []
     recipe = Recipe(steps=1, batch_size=8, learning_rate=1e-9, optimizer="adam", start_from=tmp_path / "teacher.bundle")
+    return student, fit, recipe
+
+
+@pytest.mark.slow  # the pipeline starts its students from their teacher too
+def test_a_training_starts_there(words: gm.Vocabulary, of_a_teacher: tuple[Any, NetworkFit, Recipe]):
+    student, fit, recipe = of_a_teacher
+    said: list[str] = []
     found = train_pairs(student, "corrupt", words, toy_pairs(8), [], recipe, tell=said.append)
     name = ".encoder.layers[0].ffn.inner"
     np.testing.assert_allclose(arrays(found.network)[name], arrays(fit.network)[name], atol=1e-6)
     assert "translate starts from teacher.bundle: " in said[0]
+
+
+@pytest.mark.produces("E589")
+def test_a_start_of_another_vocabulary_is_refused(words: gm.Vocabulary, of_a_teacher: tuple[Any, NetworkFit, Recipe]):
+    student, _, recipe = of_a_teacher
     other = gm.Vocabulary.train((x.upper() for p in toy_pairs(200) for x in p), words.size)
     refused("E589", lambda: train_pairs(student, "corrupt", other, toy_pairs(8), [], recipe), "another vocabulary")
 
