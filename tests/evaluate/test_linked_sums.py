@@ -87,6 +87,7 @@ HELD |= {"many, few": {"x": {1: 7}}, "few": {"x": {0: 3}}}
 def links(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short sums have links too."""
     monkeypatch.setattr(_partial_sums, "LEAST_CHAIN", 0)
+    monkeypatch.setattr(_partial_sums, "LEAST_TREE", 0)
     monkeypatch.setattr(_partial_sums, "CHEAPER_LINKS", 0)
 
 
@@ -231,6 +232,7 @@ def test_a_sum_of_960_cells_of_four_values():
     """Tables in the place of links would take 400 times as many operations."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_partial_sums, "LEAST_CHAIN", 1 << 22)
+        patch.setattr(_partial_sums, "LEAST_TREE", 1 << 12)
         patch.setattr(_partial_sums, "CHEAPER_LINKS", 2)
         text = "model m { var x[i in range(960)] : range(4)  param h[i in range(960)]  factor h[i] * x[i] for i in range(960)"
         model: Any = gm.parse(text + "  require sum(x[i] for i in range(960)) == 1440 }").model()

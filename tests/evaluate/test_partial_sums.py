@@ -168,6 +168,7 @@ model m {
 @pytest.fixture
 def trees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_partial_sums, "LEAST_CHAIN", 0)
+    monkeypatch.setattr(_partial_sums, "LEAST_TREE", 0)
 
 
 def of_totals(h: np.ndarray, y: int) -> np.ndarray:
