@@ -15,6 +15,7 @@ import numpy as np
 from .._diagnostics import fail, listed
 from .._types import InputLike, Label, Missing, Rows
 from ..data import columns_of_cells, is_cell, is_number, is_row_of_letters, plain
+from ..graph import sets_of_cells
 from ..program import Program, ir
 from ..read import (
     AMINO_ACIDS,
@@ -35,7 +36,7 @@ from .limits import MOST_COUNTED_COLUMNS
 
 if TYPE_CHECKING:
     from .._compile import BoundProgram
-    from ..graph import FactorGraph
+    from ..graph import Bound, FactorGraph
     from ..model import Model
 
 Array = np.ndarray
@@ -323,7 +324,7 @@ def program_and_data(
     program = bind_program(checked, sized, None, allow_python)
     axis = axis_of(checked, model)
     if data.names is not None and axis is not None and program.bound.set_size(axis) == len(data.names):
-        program = bind_program(checked, sized, coords_of(checked, model, data.names), allow_python)
+        program = bind_program(checked, sized, coords_of(program.bound, model, data.names), allow_python)
     return program, data
 
 
@@ -380,20 +381,12 @@ def _nodes(program: Program, axis: ir.SetOf) -> Any:
     return graph.arguments.get("nodes") or graph.arguments.get("n") or graph.arguments.get("a")
 
 
-def coords_of(program: Program, model: str, names: Sequence[str]) -> dict[str, list[Label]] | None:
-    """Return the names as labels of the axis.
-
-    They belong to its index set, or to the nodes of a graph that is not built over an index set.
-    """
-    axis = axis_of(program, model)
-    if axis is None:
-        return None
-    over = _nodes(program, axis) if axis.kind == "graph" and axis.part == "nodes" else axis
-    owner = over.name if isinstance(over, ir.SetOf) and over.name in program.index_sets else axis.name
-    if owner not in program.index_sets and not (axis.kind == "graph" and axis.part == "nodes"):
-        return None
+def coords_of(bound: Bound, model: str, names: Sequence[str]) -> dict[str, list[Label]]:
+    """Return the names as labels of the sets that number the cells of the only variable."""
+    checked = bound.program.models[model]
+    (variable,) = (v.name for v in checked.variables.values() if v.role == "var")
     numbers = all(is_digits(n) and str(int(n)) == n for n in names)
-    return {owner: [int(n) if numbers else n for n in names]}
+    return {owner: [int(n) if numbers else n for n in names] for owner in sets_of_cells(bound, checked, variable)}
 
 
 def with_size(program: Program, model: str, inputs: Mapping[str, InputLike], width: int | None) -> dict[str, InputLike]:

@@ -32,7 +32,7 @@ class CellNames:
         self._full: dict[str, int] = {}
         self._short: dict[str, int] = {}
         for v in variables:
-            self.named = self.named or not v.shape or any(not is_numbered([str(c) for c in axis]) for axis in v.coords)
+            self.named = self.named or _has_names(v)
             for labels in itertools.product(*([str(c) for c in axis] for axis in v.coords)):
                 self._add(v.name, ", ".join(labels))
         self._loose: dict[str, int] = {}
@@ -66,23 +66,27 @@ class CellNames:
         return [*self.cells, *(n for n, cell in self._short.items() if cell != SEVERAL)]
 
 
+def _has_names(v: VariableArray) -> bool:
+    return not v.shape or any(not is_numbered([str(c) for c in axis]) for axis in v.coords)
+
+
 def squeezed(name: str) -> str:
     """Return a normalised name: `x[1, 2]`, `x[1,2]`, `x_1_2` and `x.1.2` name one cell."""
     return re.sub(r"[\W_]+", "_", name).strip("_")
 
 
-def column_labels(graph: FactorGraph, x: object) -> dict[str, tuple[str, ...]]:
-    """Return the columns of a frame as the labels of the axis along which they are read.
+def column_labels(graph: FactorGraph, x: object) -> tuple[str, ...]:
+    """Return the columns of a frame as the labels of the cells of the only variable.
 
     The result is empty unless the columns have names, the cells have none, and the columns stand
-    for the cells of the only variable in their order.
+    for the cells in their order.
     """
     v = graph.observed[0] if len(graph.observed) == 1 else None
     if v is None or len(v.shape) != 1 or not is_frame(x):
-        return {}
+        return ()
     columns, names = [text_of(c) for c in as_frame(x).columns], CellNames(graph.variables)
     is_label = len(columns) == len(set(columns)) == v.size and not is_numbered(columns)
-    return {v.dims[0]: tuple(columns)} if is_label and _in_order(names, [names.find(c) for c in columns], columns, v.size) else {}
+    return tuple(columns) if is_label and _in_order(names, [names.find(c) for c in columns], columns, v) else ()
 
 
 def of_frame(graph: FactorGraph, frame: Frame, what: str, needed: Sequence[VariableArray]) -> dict[str, Array]:
@@ -118,7 +122,7 @@ def frame_arrays(
     columns = [text_of(c) for c in frame.columns]
     names = CellNames(variables)
     found = [names.find(c) for c in columns]
-    if len(needed) == 1 and _in_order(names, found, columns, needed[0].size):
+    if len(needed) == 1 and _in_order(names, found, columns, needed[0]):
         v = needed[0]
         if len(columns) != v.size:
             message = f"{what} has {len(columns)} columns, `{v.name}` has {v.size} cells"
@@ -130,16 +134,16 @@ def frame_arrays(
     return {v.name: np.asarray(frame.iloc[:, [place[c] for c in cells]]).reshape(-1, *v.shape) for v, cells in held}
 
 
-def _in_order(names: CellNames, found: list[int | None], columns: list[str], size: int) -> bool:
+def _in_order(names: CellNames, found: list[int | None], columns: list[str], v: VariableArray) -> bool:
     """Return whether columns stand for the cells of the only variable in their order.
 
-    This is so if the columns, or the cells, have no names.
+    This is so if the columns, or the cells, have no names. Names of hidden variables do not count.
     """
-    if len(columns) == size and sorted(-1 if f is None else f for f in found) == list(range(size)):
+    if len(columns) == v.size and sorted(-1 if f is None else f for f in found) == list(range(v.size)):
         return False
     if is_numbered(columns):
         return True
-    return not names.named and not any(map(names.full, columns))
+    return not _has_names(v) and not any(map(names.full, columns))
 
 
 def _held(

@@ -28,5 +28,6 @@ from ._network import (
 from ._passes import Passes, open_after, passes_of
 from ._ranges import is_positive, range_of
 from ._scopes import JointValues, SumLink, alike, distinct, grouped, joint_count, neighbours, rank_within
+from ._sets_of_cells import sets_of_cells
 from ._turns import Turns, unroll
 from ._weights import alive, fixed_values, normalised, reaches_zero, tables_over, values_at, verify_weights

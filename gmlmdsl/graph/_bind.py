@@ -17,6 +17,7 @@ from ._bound import Bound
 from ._constants import listed_turns
 from ._graph_arrays import swaps_further
 from ._graphs import build_graph, graph_size
+from ._sets_of_cells import unnamed_ranges
 from .limits import MOST_MEMBERS, MOST_REPEATS, MOST_SHOWN_PAIRS
 
 Array = np.ndarray
@@ -30,7 +31,8 @@ def bind(program: Program, inputs: Mapping[str, InputLike], coords: Mapping[str,
     Args:
         program: a checked program.
         inputs: numbers, arrays, or label texts for inputs over a domain, by name.
-        coords: one label per member, by index set or by the nodes of a graph (`G.nodes`).
+        coords: one label per member, by index set, by the text of a range without a name
+            (`range(5)`), or by the nodes of a graph (`G.nodes`).
 
     Returns:
         The bound program. Its arrays are int64 or float64.
@@ -305,7 +307,7 @@ def _inputs_of(e: ir.Expression | None) -> set[str]:
 
 def _coords(bound: Bound, coords: Mapping[str, Sequence[Label]]) -> dict[str, tuple[Label, ...]]:
     out = {}
-    sets = dict(bound.program.index_sets)
+    sets = unnamed_ranges(bound.program) | bound.program.index_sets
     nodes = {f"{g}.nodes": g for g in bound.program.graphs if not bound.graphs[g].bipartite}
     for name, labels in coords.items():
         if name not in sets and name not in nodes:

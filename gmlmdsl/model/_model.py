@@ -20,7 +20,7 @@ from .._types import AnyArray, ArrayLike, Given, JsonObject, Missing, Rows
 from .._types import ParamsLike as Params
 from ..data import at_once, column_labels, mock_given, verified_seed
 from ..evaluate import LogProbBound, decoder_bounds
-from ..graph import Lowered, lower_model
+from ..graph import Lowered, lower_model, sets_of_cells
 from ..guided import GuidedOptions, Setting, draw_guided, refuse_options
 from ..masks import AbstractMask, lower_mask
 from ..plan import with_others
@@ -49,7 +49,7 @@ def labelled_by_columns(verb: F) -> F:
     @functools.wraps(verb)
     def running(model: Model, *arguments: Any, **options: Any) -> Any:
         labels = column_labels(model.graph, arguments[0] if arguments else options.get("x"))
-        coords = {name: labels[name] for name in labels if name in model.program.checked.index_sets}
+        coords = model._coords_of(labels) if labels else {}
         if not coords:
             return verb(model, *arguments, **options)
         if model._labelled is None or model._labelled[0] != coords:
@@ -95,6 +95,11 @@ class Model(ABC):
 
     def __deepcopy__(self, memo: object) -> Model:
         return self  # a model never changes
+
+    def _coords_of(self, labels: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+        """Return the labels of the cells of the only observed variable by the sets that they label."""
+        variable, bound = self.graph.observed[0].name, self.program.bound
+        return dict.fromkeys(sets_of_cells(bound, bound.program.models[self.name], variable), labels)
 
     def __getattr__(self, name: str) -> Any:
         """Raise AttributeError, with the name, for attributes that only other models have."""

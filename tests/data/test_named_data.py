@@ -434,6 +434,26 @@ def test_a_fit_has_the_names_of_the_columns():
     assert np.allclose(again.params["h"], fit.params["h"], atol=1e-4)
 
 
+def test_a_fit_has_the_names_of_the_columns_where_the_sets_have_none(tmp_path: Any):
+    """The range of the variable, that of the parameter and the nodes of the graph are one set of cells."""
+    text = UNNAMED.replace("index item = range(3)", "graph G = complete(3)").replace("in item", "in range(3)")
+    text = text.replace(
+        "\n}\nmask", "\n  param J[(i, j) in G.edges] ~ normal(0, 1)\n  factor J[i, j] * (x[i] == x[j]) for (i, j) in G.edges\n}\nmask"
+    )
+    fit = gm.parse(text).model().fit(answers(["tea", "milk", "sugar"]))
+    names = ["h[tea]", "h[milk]", "h[sugar]", "J[tea, milk]", "J[tea, sugar]", "J[milk, sugar]"]
+    assert fit.summary().index.tolist() == names
+    assert {*fit.couplings()["first"]} <= {"x[tea]", "x[milk]", "x[sugar]"}
+    fit.save(tmp_path / "named.fit")
+    assert gm.load_fit(tmp_path / "named.fit").summary().index.tolist() == names
+
+
+def test_names_of_hidden_variables_do_not_decide_about_columns():
+    hidden = UNNAMED.replace("param", "latent z : bit  param", 1).replace("h[i] else", "h[i] * z else")
+    frame = answers(["tea", "milk", "sugar"])
+    assert codes(gm.parse(hidden).model(), frame) == codes(gm.parse(hidden).model(), frame.to_numpy())
+
+
 @pytest.mark.parametrize("columns", [[0, 1, 2], ["0", "1", "2"], ["x[0]", "x[1]", "x[2]"], ["x_2", "x_1", "x_0"], ["a", "a", "b"]])
 def test_columns_without_names_of_their_own_leave_the_model_as_it_is(columns):
     model = gm.parse(UNNAMED).model()
