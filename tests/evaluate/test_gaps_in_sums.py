@@ -40,6 +40,16 @@ model m {
 }
 mask all = everything(y)
 """
+BELIEFS = """
+model m {
+  latent z[i in range(60)] : bit
+  var y : bit
+  param h[i in range(60)], a
+  z[i] ~ bernoulli(logit = h[i]) for i in range(60)
+  y ~ bernoulli(logit = a * (sum(z[i] for i in range(60)) - 20))
+}
+mask all = everything(y)
+"""
 PARAMS = {"h": np.linspace(-0.8, 0.7, CELLS), "a": np.array(-0.03)}
 
 
@@ -124,3 +134,13 @@ def test_a_latent_sum_is_fitted():
     fit = model.fit(np.repeat(y, [5, 9, 4, 2]), "all")
     assert fit.status.converged
     assert "summed out" in fit.missing.words
+
+
+def test_the_likelihood_of_a_product_of_distributions():
+    """p(y = 1) is the mean of a logistic function of the number of causes, whose distribution is a convolution."""
+    model = gm.parse(BELIEFS).model()
+    none, causes = np.full(CELLS, -1), np.arange(CELLS + 1)
+    slope = float(PARAMS["a"]) * (causes - 20)
+    every = log_sums(none, PARAMS["h"], np.zeros(CELLS + 1))
+    expected = [log_sums(none, PARAMS["h"], -np.logaddexp(0, sign * slope)) - every for sign in (1, -1)]
+    np.testing.assert_allclose([model.loss(PARAMS, np.array([k]), "all") for k in (0, 1)], np.negative(expected), rtol=1e-10)
