@@ -1,6 +1,4 @@
-"""Simulation-based calibration of posteriors: six models under four masks.
-
-    PYTHONPATH=. python tests/calibration.py [--replications 500] [--only ring hidden ..] [--masks whole ..]
+"""Simulation-based calibration of posteriors: six models under four masks. `python tests/studies.py calibration` runs it.
 
 Talts, Betancourt, Simpson, Vehtari and Gelman (2018): parameters are drawn from the prior and rows from the model at these parameters.
 The rank of each true parameter among draws of its posterior is uniform if the posterior is exact. Further ranked quantities are the
@@ -8,22 +6,17 @@ log likelihood of the rows (Modrak and others 2023) and the product of the first
 `everything` the posterior is exact, and the ranks are tested. Under the other masks draws are calibrated by curvature, which is right
 in the limit of many rows: their ranks are shown, and the share of 94 % intervals that contain the truth.
 
-Rows come from the oracle's enumeration and not from the package. Results are appended to a file of JSON, one line for a model under a mask,
-so that a run that was stopped goes on.
+Rows come from the oracle's enumeration and not from the package.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 from cases import Case, case
 from chi_square import p_value
@@ -198,9 +191,10 @@ class Ranks:
     Attributes:
         names: the ranked quantities.
         ranks: shape (replications, quantities), each 0 to DRAWS.
-        seconds: on the clock, without the first replication, which compiles.
+        seconds: of the processor, all replications.
         compiled: the number of programs that were compiled after the first replication.
         diverged: the share of draws that diverged.
+        refused: the number of replications without draws, which have no ranks: without priors the loss has no minimiser to calibrate at.
     """
 
     model: str
@@ -210,12 +204,18 @@ class Ranks:
     seconds: float
     compiled: int
     diverged: float
+    refused: int = 0
+
+    @property
+    def histograms(self) -> np.ndarray:
+        """How many ranks of each quantity lie in each bin, shape (quantities, BINS)."""
+        table = np.asarray(self.ranks, int).reshape(-1, len(self.names)) * BINS // (DRAWS + 1)
+        return np.array([np.bincount(column, minlength=BINS) for column in table.T])
 
     @property
     def uniform(self) -> np.ndarray:
         """The p-value of Pearson's test of each quantity's ranks, in BINS bins."""
-        table = np.asarray(self.ranks) * BINS // (DRAWS + 1)
-        return np.array([p_value(np.bincount(column, minlength=BINS), np.full(BINS, 1 / BINS)) for column in table.T])
+        return np.array([p_value(counts, np.full(BINS, 1 / BINS)) for counts in self.histograms])
 
     @property
     def coverage(self) -> np.ndarray:
@@ -242,34 +242,33 @@ def labels(params: dict[str, np.ndarray]) -> list[str]:
     return [f"{k}{list(at) if at else ''}" for k, v in params.items() for at in np.ndindex(np.shape(v))]
 
 
-def ranks_of(model: Model, mask: str, replications: int, seed: int) -> Ranks:
+def ranks_of(model: Model, mask: str, replications: int, seed: int, first: int = 0) -> Ranks:
     """Rank true parameters among draws of the posterior of their rows, under one mask.
 
-    Every replication has a random stream of its own, so that more of them continue fewer.
+    Every replication has a random stream of its own, so that those from `first` on continue the ones before.
     """
-    known, found, diverged = model.case, [], []
+    known, found, diverged, refused, quantities = model.case, [], [], 0, []
+    began = time.process_time()
     with warnings.catch_warnings(), traced_or_compiled() as compiled:
         warnings.simplefilter("ignore", gm.GmlmWarning)
         warnings.simplefilter("ignore", gm.SamplingWarning)
-        for r in range(replications):
-            if r == 1:
-                began, _ = time.perf_counter(), compiled.clear()
+        for r in range(first, first + replications):
+            if r == first + 1:
+                compiled.clear()
             rng = np.random.default_rng([seed, r])
             truth = model.draw(rng)
+            quantities = named(model, truth)
             x, weights = data_set(model, known, truth, rng)
-            idata = known.model.posterior(x, mask, draws=DRAWS * THIN, chains=1, warmup=WARMUP, seed=r, weights=weights)
+            try:
+                idata = known.model.posterior(x, mask, draws=DRAWS * THIN, chains=1, warmup=WARMUP, seed=r, weights=weights)
+            except gm.GmlmError as error:
+                if "E554" not in str(error):
+                    raise
+                refused += 1
+                continue
             groups = groups_of(idata)
-            drawn = {k: v.values[0, THIN - 1 :: THIN] for k, v in groups["posterior"].data_vars.items()}
             diverged.append(float(groups["sample_stats"]["diverging"].mean()) if "diverging" in groups["sample_stats"] else 0.0)
-            names, true = list(truth), entries({k: np.asarray(v)[None] for k, v in truth.items()}, list(truth))
-            draws = entries(drawn, names)
-            quantities = labels(truth)
-            if model.spikes:
-                draws = np.concatenate([draws, entries(drawn, ["J_included"])], axis=1)
-                true = np.concatenate([true, (truth["J"] != 0)[None]], axis=1)
-                quantities += [f"{q} included" for q in labels({"J": truth["J"]})]
-            draws, true = (np.concatenate([a, a[:, :1] * a[:, 1:2]], axis=1) for a in (draws, true))
-            quantities.append(f"{quantities[0]} {quantities[1]}")
+            draws, true = ranked(model, truth, groups["posterior"].data_vars)
             if "log_likelihood" in groups:
                 rows = next(iter(groups["log_likelihood"].data_vars.values())).values[0, THIN - 1 :: THIN]
                 at_truth = float(np.asarray(known.model.log_prob(truth, x)) @ weights)
@@ -277,34 +276,26 @@ def ranks_of(model: Model, mask: str, replications: int, seed: int) -> Ranks:
                 quantities.append("log likelihood")
             ties = rng.random(draws.shape) < rng.random(true.shape)
             found.append(((draws < true) | ((draws == true) & ties)).sum(axis=0).tolist())
-        seconds = time.perf_counter() - began
-    return Ranks(model.name, mask, quantities, found, seconds, programs(compiled), float(np.mean(diverged)))
+    seconds = time.process_time() - began
+    share = float(np.mean(diverged)) if diverged else 0.0
+    return Ranks(model.name, mask, quantities, found, seconds, programs(compiled) if replications > 1 else 0, share, refused)
 
 
-def main() -> None:
-    """Run what is missing, and print a line for each model under each mask."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replications", type=int, default=500)
-    parser.add_argument("--only", nargs="*", default=[m.name for m in MODELS])
-    parser.add_argument("--masks", nargs="*", default=list(NAMES))
-    parser.add_argument("--seed", type=int, default=2018)
-    parser.add_argument("--kept", type=Path, default=Path(".calibration.jsonl"))
-    options = parser.parse_args()
-    jax.config.update("jax_numpy_dtype_promotion", "standard")
-    kept = [json.loads(line) for line in options.kept.read_text().splitlines()] if options.kept.exists() else []
-    done = {(k["model"], k["mask"]) for k in kept}
-    for model in MODELS:
-        for mask in NAMES:
-            if model.name in options.only and mask in options.masks and (model.name, mask) not in done:
-                result = ranks_of(model, mask, options.replications, options.seed)
-                with options.kept.open("a") as file:
-                    file.write(json.dumps(asdict(result)) + "\n")
-                print(
-                    f"{model.name} {mask}: least p {result.uniform.min():.2g}, coverage {result.coverage.min():.3f} to "
-                    f"{result.coverage.max():.3f}, {result.seconds:.0f} s, {result.compiled} compiled, {result.diverged:.2%} diverged",
-                    flush=True,
-                )
+def named(model: Model, truth: dict[str, np.ndarray]) -> list[str]:
+    """The names of what `ranked` returns."""
+    names = labels(truth)
+    if model.spikes:
+        names += [f"{q} included" for q in labels({"J": truth["J"]})]
+    return [*names, f"{names[0]} {names[1]}"]
 
 
-if __name__ == "__main__":
-    main()
+def ranked(model: Model, truth: dict[str, np.ndarray], posterior: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Draws of the ranked quantities, shape (DRAWS, quantities), and their true values, shape (1, quantities)."""
+    drawn = {k: v.values[0, THIN - 1 :: THIN] for k, v in posterior.items()}
+    true = entries({k: np.asarray(v)[None] for k, v in truth.items()}, list(truth))
+    draws = entries(drawn, list(truth))
+    if model.spikes:
+        draws = np.concatenate([draws, entries(drawn, ["J_included"])], axis=1)
+        true = np.concatenate([true, (truth["J"] != 0)[None]], axis=1)
+    draws, true = (np.concatenate([a, a[:, :1] * a[:, 1:2]], axis=1) for a in (draws, true))
+    return draws, true

@@ -182,7 +182,7 @@ class Agreement:
         A difference is 0 if neither sampler ever varied and both have the same mean.
         """
         apart, error = self.means[0] - self.means[1], np.hypot(*self.errors)
-        return np.divide(apart, error, out=np.where(apart == 0, 0.0, np.inf * np.sign(apart)), where=error > 0)
+        return np.divide(apart, error, out=np.where(apart == 0, 0.0, np.copysign(np.inf, apart)), where=error > 0)
 
     @property
     def p_value(self) -> float:

@@ -106,6 +106,13 @@ def test_samplers_of_one_law_agree_and_a_biased_one_does_not(model: gm.Model) ->
     assert abs(row["exact"] - p[holds].sum()) < 5 * row["exact_error"]
 
 
+def test_statistics_that_never_vary_agree_only_if_they_are_equal():
+    """Without a warning of NumPy, which is an error here."""
+    found = theory.Agreement(("a", "b"), ("s", "t", "u"), np.array([[0.5, 1.0, 0.0], [0.5, 0.0, 1.0]]), np.zeros((2, 3)), 16, 10)
+    np.testing.assert_array_equal(found.z, [0.0, np.inf, -np.inf])
+    assert found.p_value == 0.0
+
+
 def test_bad_options_are_refused(model: gm.Model) -> None:
     for call in (
         lambda: theory.spectral_gap(model, PARAMS, "cells", draws=3),
