@@ -262,7 +262,7 @@ KINDS: dict[str, Callable[[Setting, str, np.random.Generator, int], Intervals]] 
 ALL = ("whole", "one", "two", "seen")
 TABLE_TRUTH = {"first": np.array([0.5, 0.3, 0.2]), "move": np.array([[0.6, 0.3, 0.1], [0.3, 0.4, 0.3], [0.2, 0.3, 0.5]])}
 HIDDEN_TRUTH = {"h": np.array([0.2, -0.1, 0.3, 0.0]), "w": np.array([0.8, 0.7, 0.9, 0.6])}
-RING = dict.fromkeys((0, 3, 4, 7, 9), 0.35)  # of the ten edges of five cells, those of the ring
+RING: dict[int, float] = dict.fromkeys((0, 3, 4, 7, 9), 0.35)  # of the ten edges of five cells, those of the ring
 SETTINGS = (
     Setting(
         "square",
