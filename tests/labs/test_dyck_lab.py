@@ -318,7 +318,7 @@ def test_the_page_has_the_numbers_of_the_kept_output():
 def test_the_quick_size_runs(tmp_path, capsys):
     assert laboratory.main(dyck.lab(), ["--quick", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "| beta of the balanced construction | 0 |" in printed and "dyck: 12 parts" in printed
+    assert "| beta of the balanced construction | 0 |" in printed and "dyck: 14 parts" in printed
     assert len(list(tmp_path.glob("dyck-*.png"))) == 2
 
 

@@ -277,7 +277,7 @@ def pruned(size: Size) -> dict[str, Any]:
         its rule.
     """
     rows, lengths = closing(drawn(2, LONGEST[1], size.long, 2), *LONGEST, 4)
-    asked = [row[:n].tolist() for row, n in zip(rows, lengths, strict=True)][: size.unseen // 50]
+    asked = [row[:n].tolist() for row, n in zip(rows, lengths, strict=True)][: max(1, size.unseen // 50)]
     target = 0.25 * theory.balanced_value(theory.FirstLayer("one-hot", 2, DEEPEST))  # the layer norm takes any scale
     other = target[[*range(DEEPEST, 2 * DEEPEST), *range(DEEPEST), -2, -1]]  # the slots of the two kinds change places
     found = {}
