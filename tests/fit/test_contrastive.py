@@ -76,7 +76,7 @@ def test_the_mean_gradient_is_the_exact_one(name: str, batch_size: int | None, g
     if gaps:
         codes[::2, 0] = -1
         plan_sum = clamped.plan_sum
-        monkeypatch.setattr(clamped, "plan_sum", lambda *a: plan_sum(*a, Budget(row_hidden=1)))
+        monkeypatch.setattr(clamped, "plan_sum", lambda *a, **k: plan_sum(*a, **k, budget=Budget(row_hidden=1)))
     lowered = bound(text).model().lowered
     weights = np.random.default_rng(0).gamma(2.0, 1.0, len(codes))
     params = {k: jnp.asarray(v) for k, v in oracle.random_params(4).items()}

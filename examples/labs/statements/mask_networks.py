@@ -21,12 +21,12 @@ FLIPPED = np.array([[x ^ 1 << (CELLS - 1 - i) for i in range(CELLS)] for x in ra
 
 
 @cache
-def adam(steps: int) -> optax.GradientTransformation:
+def adam(steps: int, rate: float) -> optax.GradientTransformation:
     """One object for all masks and seeds, which share what is compiled."""
-    return optax.adam(optax.cosine_decay_schedule(1e-2, steps))
+    return optax.adam(optax.cosine_decay_schedule(rate, steps))
 
 
-def learnt(p: Array, chances: Array, rows: int, steps: int, seed: int) -> Array:
+def learnt(p: Array, chances: Array, rows: int, steps: int, seed: int, rate: float = 1e-2) -> Array:
     """What a network gives the present value of a cell, given the others, by configuration and cell.
 
     Args:
@@ -35,11 +35,12 @@ def learnt(p: Array, chances: Array, rows: int, steps: int, seed: int) -> Array:
         rows: rows to learn from, the same for all masks.
         steps: of training, with 100 rows each.
         seed: of rows and network.
+        rate: of learning at the first step.
     """
     model: Any = gm.load(HERE / "learnt.gmlm", W=chances.reshape(2, 2, 2, CELLS)).model()
     x = STATES[np.random.default_rng(seed).choice(len(p), rows, p=p)]
     method = gm.Training(steps=steps, batch_size=100)
-    fit = model.fit(x, mask="seen", seed=seed, optimizer=adam(steps), method=method, progress=False)
+    fit = model.fit(x, mask="seen", seed=seed, optimizer=adam(steps, rate), method=method, progress=False)
     tables = [np.exp(np.asarray(model.log_conditional(fit.params, STATES, K=[i]), float)) for i in range(CELLS)]
     return np.stack([t.reshape(len(STATES), 2)[np.arange(len(STATES)), STATES[:, i]] for i, t in enumerate(tables)], axis=1)
 
