@@ -73,7 +73,7 @@ def verify(of: Any, oracle: Oracle, params: dict[str, np.ndarray], p: np.ndarray
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("of", thinned(ALL, 4), ids=str)
+@pytest.mark.parametrize("of", thinned(ALL, 2), ids=str)
 def test_marginals_and_a_mode(of: Case):
     p = of.oracle.probabilities(of.params)
     verify(of.model, of.oracle, of.params, p, np.log(p.max()))
@@ -135,7 +135,7 @@ def counts_of(of: Any, draws: Any) -> np.ndarray:
     return np.bincount(np.ravel_multi_index(tuple(codes.T), of.oracle.domain_sizes), minlength=len(of.oracle.states))
 
 
-@pytest.mark.parametrize("of", thinned(ALL, 4, 1), ids=str)
+@pytest.mark.parametrize("of", thinned(ALL, 2, 1), ids=str)
 def test_draws_follow_p(of: Case):
     """20 000 draws at a fixed seed: chi-square against p, p-value above 1e-4."""
     draws = of.model.sample(of.params, "exact", draws=500, chains=40, seed=11)
