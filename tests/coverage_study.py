@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from calibration import MASKS
 from cases import Case, case
 
 import gmlmdsl as gm
@@ -66,15 +67,6 @@ model lattice {
 }
 mask one = subsets(x, size = 1)
 sampler sweep { update x[i] for i in G.nodes }
-"""
-MASKS = """
-mask whole = everything(x)
-mask one   = subsets(x, size = 1)
-mask two   = subsets(x, size = 2)
-mask seen given x {
-  choose {x[0], x[1]} weight if x[0] == x[2] then 2 else 1
-  choose {x[i]} for i in range(%d) weight 1
-}
 """
 
 

@@ -144,3 +144,10 @@ def test_the_likelihood_of_a_product_of_distributions():
     every = log_sums(none, PARAMS["h"], np.zeros(CELLS + 1))
     expected = [log_sums(none, PARAMS["h"], -np.logaddexp(0, sign * slope)) - every for sign in (1, -1)]
     np.testing.assert_allclose([model.loss(PARAMS, np.array([k]), "all") for k in (0, 1)], np.negative(expected), rtol=1e-10)
+
+
+def test_a_conditional_sums_latents_out():
+    """p(y) of one variable of four values, by the same convolutions."""
+    scores = [log_sums(np.full(CELLS, -1), PARAMS["h"], float(PARAMS["a"]) * (np.arange(CELLS + 1) - 8 * k - 10) ** 2) for k in range(4)]
+    found = gm.parse(CAUSES).model().log_conditional(PARAMS, np.array([2]), K=[CELLS])
+    np.testing.assert_allclose(found[0], scores - logsumexp(scores), rtol=1e-9)
