@@ -127,11 +127,19 @@ def frame_arrays(
         if len(columns) != v.size:
             message = f"{what} has {len(columns)} columns, `{v.name}` has {v.size} cells"
             raise fail("E501", message, help=f"a column for each cell: {listed(names.cells, 4)}")
+        _verify_distinct(columns, what)
         return {v.name: np.asarray(frame).reshape(-1, *v.shape)}
     held = _held(variables, needed, found)
     _verify(names, found, columns, held, what, elsewhere)
     place = {cell: k for k, cell in enumerate(found)}
     return {v.name: np.asarray(frame.iloc[:, [place[c] for c in cells]]).reshape(-1, *v.shape) for v, cells in held}
+
+
+def _verify_distinct(columns: Sequence[str], what: str) -> None:
+    """Raise E503 if a column name occurs twice."""
+    if twice := [c for c in columns if columns.count(c) > 1]:
+        help = "name each column once; without names, pass `.to_numpy()`, which is read in the order of the cells"
+        raise fail("E503", f"{what} has two columns `{twice[0]}`", help=help)
 
 
 def _in_order(names: CellNames, found: list[int | None], columns: list[str], v: VariableArray) -> bool:

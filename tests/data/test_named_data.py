@@ -454,7 +454,7 @@ def test_names_of_hidden_variables_do_not_decide_about_columns():
     assert codes(gm.parse(hidden).model(), frame) == codes(gm.parse(hidden).model(), frame.to_numpy())
 
 
-@pytest.mark.parametrize("columns", [[0, 1, 2], ["0", "1", "2"], ["x[0]", "x[1]", "x[2]"], ["x_2", "x_1", "x_0"], ["a", "a", "b"]])
+@pytest.mark.parametrize("columns", [[0, 1, 2], ["0", "1", "2"], ["x[0]", "x[1]", "x[2]"], ["x_2", "x_1", "x_0"]])
 def test_columns_without_names_of_their_own_leave_the_model_as_it_is(columns):
     model = gm.parse(UNNAMED).model()
     assert model.fit(answers(columns)).model is model
@@ -506,3 +506,10 @@ def test_fits_with_and_without_labels_are_compared_in_order():
     assert [{*zip(t["first"], t["second"], strict=True)} for t in found] == [ends, ends]
     np.testing.assert_allclose(found[0]["p_value"], found[1]["p_value"])
     refused("E545", lambda: named.differences(turned.fit(X, "single")), "different parameters")
+
+
+def test_a_column_that_occurs_twice_is_refused_where_cells_have_no_names():
+    model = gm.parse("model m { var x[i in range(3)] : bit  factor 0.1 * x[i] for i in range(3) }").model()
+    with pytest.raises(gm.GmlmError, match="E503.*two columns `a`"):
+        model.log_potential({}, pd.DataFrame([[0, 1, 1]], columns=["a", "a", "c"]))
+    assert model.log_potential({}, pd.DataFrame([[0, 1, 1]], columns=["a", "b", "c"])).shape == (1,)
