@@ -1,4 +1,4 @@
-"""A DataFrame that prints all its columns.
+"""A DataFrame that prints all its columns, and its row labels in full.
 
 On a terminal it shortens the parts of long row labels to make room.
 """
@@ -10,6 +10,7 @@ import sys
 
 import pandas as pd
 
+WHOLE = ("display.max_columns", None, "display.max_colwidth", None)  # options of pandas
 LEAST = 4  # The fewest characters to which a part of a label is cut.
 
 
@@ -25,12 +26,17 @@ class PrintedTable(pd.DataFrame):
 
     def __repr__(self) -> str:
         frame = pd.DataFrame(self)
-        with pd.option_context("display.max_columns", None, "display.expand_frame_repr", False, "display.width", None):
+        with pd.option_context("display.expand_frame_repr", False, "display.width", None, *WHOLE):
             if not sys.stdout.isatty() or not all(isinstance(label, str) for label in self.index):
                 return repr(frame)
             columns = len(max(repr(frame.reset_index(drop=True)).splitlines(), key=len)) - len(str(len(frame)))
             room = shutil.get_terminal_size().columns - columns - 1
             return repr(frame.set_axis(pd.Index(shortened(list(self.index), room), name=self.index.name), axis=0))
+
+    def _repr_html_(self) -> str | None:
+        """Return the table as a notebook shows it."""
+        with pd.option_context(*WHOLE):
+            return pd.DataFrame(self)._repr_html_()  # type: ignore[operator] - pandas has no stub for it
 
 
 def shortened(labels: list[str], width: int) -> list[str]:

@@ -42,6 +42,14 @@ def test_files_get_whole_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line[: len(LABELS[1])].strip() for line in shown[1:]] == LABELS
 
 
+def test_a_long_name_is_whole_in_files_and_notebooks() -> None:
+    """pandas alone cuts texts after 50 letters."""
+    name = "h[" + "a question of the survey " * 4 + "]"
+    frame = PrintedTable({"estimate": [0.5]}, index=[name])
+    assert repr(frame).splitlines()[1].startswith(name)
+    assert f"<th>{name}</th>" in frame._repr_html_()
+
+
 def test_labels_are_cut_by_parts_and_never_made_alike() -> None:
     assert shortened(["J[handicapped, b]", "h[aid]"], 12) == ["J[handi…, b]", "h[aid]"]
     assert shortened(["h[abcdefgh1]", "h[abcdefgh2]"], 9) == ["h[abcdefgh1]", "h[abcdefgh2]"]

@@ -187,8 +187,6 @@ def _by_variable(arrays: dict[str, Array], names: Sequence[str], path: Path) -> 
 
 def _from_table(path: Path, program: Program, model: str, inputs: Mapping[str, InputLike], reading: Reading) -> DataFile:
     parsed = parse_table(path)
-    if not parsed.fields:
-        raise fail("E505", f"{path} has no rows of data: it is empty")
     variables = _observed(program, model)
     header = reading.header
     if header is None:

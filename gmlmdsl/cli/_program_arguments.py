@@ -119,7 +119,7 @@ def read_weights(text: str, table: Table | None) -> np.ndarray:
         return next(iter(arrays.values()))
     if path.suffix.lower() in (".csv", ".tsv", ".txt") or path.exists():
         parsed = parse_table(path)
-        header = parsed.is_named or (bool(parsed.fields) and not re.match(r"^[+-]?[\d.]", parsed.fields[0][0]))
+        header = parsed.is_named or not re.match(r"^[+-]?[\d.]", parsed.fields[0][0])
         found = table_of(parsed, header)
         return found.numbers(found.columns[0])
     names = [] if table is None or table.header is None else list(table.header)

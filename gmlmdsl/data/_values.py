@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,6 +44,7 @@ from ._traced import is_traced, verify_untraced
 Array = np.ndarray
 
 
+TABLES = (".csv", ".tsv", ".txt", ".parquet")  # the names of files that `read_table` reads end so
 MISSING = -1  # This is the code of a cell that was not observed.
 
 
@@ -225,6 +227,7 @@ def _by_variable(graph: FactorGraph, x: Any, what: str, needed: Sequence[Variabl
     """Return the arrays of x by variable; each needed `var` is present, and others may be absent."""
     names, observed = [v.name for v in graph.variables], [v.name for v in graph.observed]
     if not isinstance(x, Mapping):
+        _verify_rows(x, what)
         if len(observed) != 1:
             raise fail(
                 "E503",
@@ -242,6 +245,15 @@ def _by_variable(graph: FactorGraph, x: Any, what: str, needed: Sequence[Variabl
         help = "if all its cells are missing, say so: `missing=float('nan')`; a `latent` may be left out"
         raise fail("E503", f"{what} lacks {listed(lacking or names)}", help=help if lacking else "pass at least one of them")
     return x
+
+
+def _verify_rows(x: object, what: str) -> None:
+    """Reject None and the name of a file: neither is rows."""
+    if x is None:
+        raise fail("E502", f"{what} must be rows of data, and is None", help="pass an array of rows, a DataFrame, or a dict by variable")
+    if isinstance(x, os.PathLike) or (isinstance(x, str) and Path(x).suffix in TABLES):
+        name = os.fspath(x)
+        raise fail("E502", f"{what} must be rows of data, and is a file's name", help=f"`gm.read_table({name!r})` reads its rows")
 
 
 def missing_code(graph: FactorGraph, v: VariableArray, missing: Missing | None) -> MissingValue | None:

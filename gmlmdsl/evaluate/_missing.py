@@ -99,7 +99,8 @@ class Missing:
             return ""
         alone = f" ({self.unseen} without an observed cell under the mask score 0)" if self.unseen else ""
         if self.ignored:
-            return f"{self.lacking}: left out, with the factors that touch them{alone}"
+            told = 'That is biased, even where cells are missing completely at random; `gaps="sum"` sums them out'
+            return f"{self.lacking}: left out, with the factors that touch them{alone}. {told}"
         rows = f"{self.summed:,}" if self.rows and not self.latents else counted(self.summed, "row")
         done = [f"summed out in {rows}{alone}"] if self.summed or not self.imputed or not self.latents else []
         if self.imputations:

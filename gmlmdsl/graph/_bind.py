@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from .limits import MOST_MEMBERS, MOST_REPEATS, MOST_SHOWN_PAIRS
 
 Array = np.ndarray
 Values = Mapping[str, ir.Literal]
-PLAIN = frozenset((Span, str, int, float, bool, type(None)))  # the parts in which no loop can stand
+# the parts in which no loop can stand
+PLAIN = frozenset((Span, str, int, float, bool, type(None), Source, forms.Form))
 
 
 def bind(program: Program, inputs: Mapping[str, InputLike], coords: Mapping[str, Sequence[Label]] | None = None) -> Bound:
@@ -317,7 +319,8 @@ def _coords(bound: Bound, coords: Mapping[str, Sequence[Label]]) -> dict[str, tu
         span = sets[name].span if name in sets else bound.program.graphs[nodes[name]].span
         size, labels = bound.set_size(sets[name]) if name in sets else bound.graphs[nodes[name]].n, tuple(labels)
         if len(labels) != size:
-            raise fail("E403", f"coords: index set `{name}` has {size} members, got {len(labels)} labels", span)
+            help = "give one label for each member, in their order"
+            raise fail("E403", f"coords: index set `{name}` has {size} members, got {len(labels)} labels", span, help=help)
         if len(set(labels)) != size:
             twice = next(x for k, x in enumerate(labels) if x in labels[:k])
             raise fail("E403", f"coords: two members of index set `{name}` are called `{twice}`", span)
@@ -347,8 +350,12 @@ def _written(part: Any, bound: Bound, values: Values) -> Any:
 
     Index names of loops around the part are replaced by `values`.
     """
-    if type(part) in PLAIN:
+    kind = type(part)
+    if kind in PLAIN:
         return part
+    if kind is tuple:
+        items = tuple([_written(x, bound, values) for x in part])
+        return items if any(map(is_not, items, part)) else part
     match part:
         case ir.IndexValue():
             return values.get(part.name, part)
@@ -360,11 +367,8 @@ def _written(part: Any, bound: Bound, values: Values) -> Any:
         case ir.Temper(source=ir.InputValue() as source):
             places = [ir.Literal(source.span, k) for k in range(len(bound.inputs[source.name]))]
             return _fields(replace(part, betas=tuple(replace(source, indices=(k,)) for k in places), source=None), bound, values)
-        case Source() | forms.Form() | type():
+        case type():
             return part
-        case tuple():
-            items = tuple(_written(x, bound, values) for x in part)
-            return items if any(new is not old for new, old in zip(items, part, strict=True)) else part
         case dict():
             entries = {k: _written(v, bound, values) for k, v in part.items()}
             return entries if any(entries[k] is not part[k] for k in part) else part

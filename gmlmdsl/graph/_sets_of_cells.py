@@ -35,10 +35,11 @@ def _owner_of_nodes(program: Program, graph: str) -> str | None:
 
 
 def unnamed_ranges(program: Program) -> dict[str, ir.SetOf]:
-    """Return the ranges without a name over which the variables and parameters of a program stand, by their text."""
+    """Return the ranges without a name over which the variables, parameters and graphs of a program stand, by their text."""
     models = program.models.values()
     axes = [a.over for m in models for v in (*m.variables.values(), *m.parameters.values()) for a in v.axes]
-    return {over.name: over for over in axes if over.kind == "range" and over.name not in program.index_sets}
+    nodes = [over for g in program.graphs.values() for over in g.arguments.values() if isinstance(over, ir.SetOf)]
+    return {over.name: over for over in (*axes, *nodes) if over.kind == "range" and over.name not in program.index_sets}
 
 
 def sets_of_cells(bound: Bound, model: ir.Model, variable: str) -> tuple[str, ...]:

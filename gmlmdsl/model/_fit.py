@@ -605,8 +605,9 @@ class Fit(FitRecord):
                 output.
 
         Returns:
-            A DataFrame with the columns `first`, `second`, `value`, `std_error` (delta method; not
-            valid for norms near 0), the ends of the interval, and `score`. Its methods
+            A DataFrame with the columns `first`, `second`, `value` (the score: a norm, which has no
+            sign, by default), `std_error` (delta method; not valid for norms near 0), the ends of
+            the interval, and `score`. Its methods
             `to_graphml(path)` and `to_networkx()` export the network, or a part of it:
             `fit.couplings().head(20).to_graphml("top.graphml")`.
 

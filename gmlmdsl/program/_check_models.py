@@ -125,6 +125,8 @@ def _parameters_of_the_file(statements: tuple[tree.ModelStatement, ...], scope: 
 
     A model may also mention a parameter through a function or through another such parameter.
     """
+    if not scope.parameters:
+        return []
     found: set[str] = set()
     todo: list[tree.Node] = [*statements]
     while todo:

@@ -9,8 +9,9 @@ The table of scales is the only place that distinguishes spins, bits and ranges.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 from .._diagnostics import Span
@@ -255,24 +256,25 @@ def children(e: Expression) -> tuple[Expression, ...]:
 
     For a `Sum` these are the body, the condition and the sizes of the sets of its loops.
     """
-    match e:
-        case InputValue() | ParameterValue() | VariableValue() | LetValue():
-            return e.indices
-        case Operation():
-            return e.operands
-        case Table():
-            return e.items
-        case LogPartition():
-            return tuple(part for f in e.factors for part in _parameters_in(f.value))
-        case TableEntry():
-            return (e.table, *e.indices)
-        case Choice():
-            return (e.test, e.yes, e.no)
-        case Sum():
-            sizes = [size for loop in e.clauses.loops for size in (loop.over.start, loop.over.size) if size is not None]
-            return (e.body, *(() if e.clauses.condition is None else (e.clauses.condition,)), *sizes)
-        case _:
-            return ()
+    inside = _INSIDE.get(type(e))
+    return () if inside is None else inside(e)
+
+
+def _of_sum(e: Sum) -> tuple[Expression, ...]:
+    sizes = [size for loop in e.clauses.loops for size in (loop.over.start, loop.over.size) if size is not None]
+    return (e.body, *(() if e.clauses.condition is None else (e.clauses.condition,)), *sizes)
+
+
+# The kinds of expressions that contain others. The checks walk through every expression often.
+_INSIDE: dict[type, Callable[[Any], tuple[Expression, ...]]] = {
+    **dict.fromkeys((InputValue, ParameterValue, VariableValue, LetValue), attrgetter("indices")),
+    Operation: attrgetter("operands"),
+    Table: attrgetter("items"),
+    TableEntry: lambda e: (e.table, *e.indices),
+    Choice: attrgetter("test", "yes", "no"),
+    Sum: _of_sum,
+    LogPartition: lambda e: tuple(part for f in e.factors for part in _parameters_in(f.value)),
+}
 
 
 def _parameters_in(e: Expression) -> Iterator[Expression]:
@@ -291,7 +293,9 @@ def walk(e: Expression) -> Iterator[Expression]:
     while todo:
         here = todo.pop()
         yield here
-        todo.extend(reversed(children(here)))
+        inside = _INSIDE.get(type(here))
+        if inside is not None:
+            todo += inside(here)[::-1]
 
 
 def substitute(e: Expression, values: Mapping[str, Expression]) -> Expression:

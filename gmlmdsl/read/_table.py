@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 PARQUET = ".parquet"
+ROWS = "a table has a line of column names, and a line for each row"
 
 
 @dataclass(frozen=True)
@@ -239,10 +240,7 @@ def read_table(
             does not fit; E119 or E120 for a file that is not readable text; E507 for an invalid
             argument; E561 for a .parquet file if pyarrow is not installed.
     """
-    parsed = parse_table(path)
-    if not parsed.fields:
-        raise fail("E505", f"{path} is empty")
-    return choose(table_of(parsed, header), columns, where, missing)
+    return choose(table_of(parse_table(path), header), columns, where, missing)
 
 
 def choose(table: Table, columns: str | Sequence[str | int] | None, where: Mapping[str, object] | None, missing: Any) -> Table:
@@ -289,7 +287,7 @@ def table_of(parsed: Parsed, header: bool) -> Table:
             what = f"two columns are called `{twice}`" if twice else "two columns have no name"
             raise fail("E525", f"{parsed.path}: {what}", help="rename one; if the first line is data, say `header=False`")
     if not fields:
-        raise fail("E505", f"{parsed.path} has no rows of data" + (": one line, which is read as a header" if names else ""))
+        raise fail("E505", f"{parsed.path} has no rows of data" + (": one line, which is read as a header" if names else ""), help=ROWS)
     width = len(fields[0])
     return Table(parsed.path, names, fields, lines, tuple(range(width)), unit="row" if parsed.is_named else "line")
 
@@ -298,8 +296,9 @@ def parse_table(path: str | Path) -> Parsed:
     """Return the fields of a text file without its blank lines, or those of a .parquet file.
 
     Raises:
-        GmlmError: E520 for quotes that do not close; E120, E523 or E119 for a file that is not
-            readable text; E522 for rows of different length; as `read_parquet`.
+        GmlmError: E505 for a file without any; E520 for quotes that do not close; E120, E523 or
+            E119 for a file that is not readable text; E522 for rows of different length; as
+            `read_parquet`.
     """
     path = as_path(path)
     if ending_of(path) == PARQUET:
@@ -314,6 +313,8 @@ def parse_table(path: str | Path) -> Parsed:
         if len(row) != len(rows[0]):
             message = f"{path}, line {line}: {len(row)} fields, the first line has {len(rows[0])}"
             raise fail("E522", message, help="every line needs as many; a field with a comma stands in quotes")
+    if not rows:
+        raise fail("E505", f"{path} is empty", help=ROWS)
     return Parsed(path, rows, lines)
 
 

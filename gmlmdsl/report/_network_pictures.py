@@ -35,9 +35,11 @@ from .limits import (
     LINE_LETTERS,
     MOST_CONTACT_NAMES,
     MOST_NODE_NAMES,
+    MOST_ROOM,
     MOST_UPRIGHT,
     NEAR,
     PALE,
+    ROOM_STEPS,
     SPREAD,
     WIDEST_LINE,
 )
@@ -141,6 +143,8 @@ def plot_network(
         _draw_names(axes, xy, names, ring)
         axes.set_aspect("equal")
         axes.margins(*((0.3, 0.1) if not ring else (0.2, 0.16) if len(names) <= MOST_UPRIGHT else (0.5, 0.5)))
+        if not ring:  # names around a circle are placed for its size
+            _make_room(axes)
         axes.set_axis_off()
         _legend(axes, most, label, value, sure, shades, float(cut), hidden)
     return axes.figure  # pyright: ignore[reportReturnType]
@@ -387,6 +391,23 @@ def _draw_names(axes: Axes, xy: Array, names: list[str], ring: bool) -> None:
             path_effects=[halo],
             **turn,
         )
+
+
+def _make_room(axes: Axes) -> None:
+    """Widen the limits of the axes until all names are inside them, or the rest would be too small.
+
+    The names keep their size while the rest shrinks, so that this takes several steps.
+    """
+    most = MOST_ROOM * np.ptp(axes.get_xlim())
+    for _ in range(ROOM_STEPS if axes.texts else 0):
+        axes.apply_aspect()
+        boxes = np.concatenate([text.get_window_extent().get_points() for text in axes.texts])
+        points = np.concatenate([axes.transData.inverted().transform(boxes), np.transpose([axes.get_xlim(), axes.get_ylim()])])
+        (left, low), (right, high) = points.min(axis=0), points.max(axis=0)
+        if (left, right, low, high) == (*axes.get_xlim(), *axes.get_ylim()) or right - left > most:
+            return
+        axes.set_xlim(left, right)
+        axes.set_ylim(low, high)
 
 
 def _outward(xy: Array) -> Array:

@@ -30,6 +30,8 @@ MOST_NODE_NAMES = 60  # number of nodes with names; up to it, nodes without a li
 MOST_UPRIGHT = 24
 # Number of letters of a line of a name. Names beside a circle then stay inside the picture.
 LINE_LETTERS = 22
+MOST_ROOM = 2.5  # times the width of the nodes, to which the picture is widened for long names
+ROOM_STEPS = 12  # the most times that a picture is widened for names that reach beyond it
 
 # What pictures show.
 MOST_STATISTICS = 12  # number of statistics of a predictive check

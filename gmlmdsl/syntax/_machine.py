@@ -75,10 +75,12 @@ def run(tables: Tables, source: Source, tokens: list[Token], stack: Stack, at: i
         None if all tokens were parsed and the last part is the tuple of statements. Otherwise the
             place and reason of the stop.
     """
-    actions, states, parts = tables.actions, stack.states, stack.parts
+    actions, rules, states, parts = tables.actions, tables.rules, stack.states, stack.parts
     while at != until:
         token = tokens[at]
         action = action_of(actions[states[-1]], token)
+        if action is not None and action < 0 and rules[~action].passes:
+            states[-1], action = _passed(tables, states[-2], rules[~action].origin, token)
         if action is None:
             if token.terminals == (END,) and states[-1] == tables.final:
                 return None
@@ -89,9 +91,27 @@ def run(tables: Tables, source: Source, tokens: list[Token], stack: Stack, at: i
             states.append(action)
             parts.append((token, at, at, 0))
             at += 1
-        elif not reduce(tables, source, tokens, tables.rules[~action], stack):
+        elif not reduce(tables, source, tokens, rules[~action], stack):
             return Stop(at, too_deep=True)
     return Stop(at)
+
+
+def _passed(tables: Tables, below: int, origin: str, token: Token) -> tuple[int, int | None]:
+    """Return the state after all forms that only pass on one part, and its action for the token.
+
+    The operand of an expression passes through one form for each binding strength. The chain depends
+    on the state below, the first form and the token alone, so that it is followed once.
+    """
+    key = below, origin, token.terminals
+    found = tables.passed.get(key)
+    if found is None:
+        state = tables.gotos[below][origin]
+        action = action_of(tables.actions[state], token)
+        while action is not None and action < 0 and tables.rules[~action].passes:
+            state = tables.gotos[below][tables.rules[~action].origin]
+            action = action_of(tables.actions[state], token)
+        found = tables.passed[key] = state, action
+    return found
 
 
 def action_of(actions: dict[str, int], token: Token) -> int | None:

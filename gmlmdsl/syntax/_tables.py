@@ -9,7 +9,7 @@ import functools
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,7 @@ class Tables:
         final: the state after the whole text.
         literals: maps the text of a word or an operator to its terminal.
         patterns: maps the other terminals to their regular expressions.
+        passed: what `run` found of chains of forms that pass: the last state, and its action.
     """
 
     rules: tuple[Rule, ...]
@@ -65,6 +66,7 @@ class Tables:
     final: int
     literals: dict[str, str]
     patterns: dict[str, str]
+    passed: dict[tuple[int, str, tuple[str, ...]], tuple[int, int | None]] = field(default_factory=dict, repr=False)
 
 
 @functools.cache

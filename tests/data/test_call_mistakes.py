@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +30,9 @@ CALLS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "ragged prefixes": (lambda m: m.next_symbol({}, [[1], [], [0, 1]]), "E501", "prefixes of one call have one length"),
     "ragged start": (lambda m: gm.theory.mixing_time(m, {}, start=[[1], [0, 1]]), "E501", "start must be a regular array"),
     "value of a start": (lambda m: gm.theory.mixing_time(m, {}, start=[0, 1, 2]), "E502", "start at 2 is 2"),
+    "a file's name": (lambda m: m.log_prob({}, "mine.csv"), "E502", r"gm.read_table\('mine.csv'\)"),
+    "a path": (lambda m: m.log_prob({}, Path("mine.parquet")), "E502", r"gm.read_table\('mine.parquet'\)"),
+    "no rows": (lambda m: m.log_prob({}, None), "E502", "must be rows of data, and is None"),
     "observe": (lambda m: m.sample({}, observe=3), "E507", "observe must be a dict of functions"),
     "no text": (lambda m: gm.parse(None), "E507", "the text of a program is a string, got NoneType"),  # pyright: ignore[reportArgumentType]
 }

@@ -10,9 +10,12 @@ PAIRS = "param J[(i, j) in G.edges]  factor J[i, j] * {0}[i] * {0}[j] for (i, j)
 STATES = 'let s[i in range(n)] = if x[i] == "yes" then 1 else -1  '
 
 
-def found(model, axis="range(n)", kind="bit", top="graph G = complete(n)"):
-    text = f"input n : int = 5 {top} model m {{ var x[i in {axis}] : {kind}  {model} }}"
-    program = gm.parse(text)
+def parsed(model, axis="range(n)", kind="bit", top="graph G = complete(n)", **options):
+    return gm.parse(f"input n : int = 5 {top} model m {{ var x[i in {axis}] : {kind}  {model} }}", **options)
+
+
+def found(model, **options):
+    program = parsed(model, **options)
     return sets_of_cells(program.bound, program.checked.models["m"], "x")
 
 
@@ -25,6 +28,7 @@ def found(model, axis="range(n)", kind="bit", top="graph G = complete(n)"):
         (STATES + PAIRS.format("s"), {"kind": 'labels("no", "yes")'}, ("range(n)", "G.nodes")),
         ("let e = sum(x[i] * x[j] for (i, j) in G.edges)  param b  factor b * e", {}, ("range(n)", "G.nodes")),
         (PAIRS.format("x"), {"axis": "G.nodes"}, ("G.nodes",)),
+        (PAIRS.format("x"), {"axis": "G.nodes", "top": "graph G = complete(range(5))"}, ("range(5)",)),
         (PAIRS.format("x"), {"axis": "G.nodes", "top": "index item = range(n) graph G = complete(item)"}, ("item",)),
         (PAIRS.format("x"), {"axis": "item", "top": "index item = range(n) graph G = complete(n)"}, ("item", "G.nodes")),
         ("param p[i in range(n), a in range(2)] : simplex  x[i] ~ categorical(p[i]) for i in range(n)", {}, ("range(n)",)),
@@ -32,6 +36,7 @@ def found(model, axis="range(n)", kind="bit", top="graph G = complete(n)"):
 )
 def test_columns_name_the_sets_of_cells(model, options, want):
     assert found(model, **options) == want
+    assert parsed(model, **options, coords=dict.fromkeys(want, "abcde")).model().graph.cell_name(2) == "x[c]"
 
 
 def test_columns_of_edges_name_no_nodes():

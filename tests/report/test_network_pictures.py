@@ -52,12 +52,13 @@ def test_nodes_stand_on_a_circle_in_the_order_of_the_cells_or_where_they_are_put
         plot_network(table, layout="square")
 
 
-def test_long_names_on_a_circle_stay_inside_the_picture():
+@pytest.mark.parametrize("layout", ["circular", "spring"])
+def test_long_names_stay_inside_the_picture(layout: str):
     """The votes of the US House of 1984: words that are joined by hyphens are broken there."""
     votes = ["handicapped-infants", "adoption-of-the-budget-resolution", "religious-groups-in-schools", "aid-to-nicaraguan-contras"]
     names = [*votes, "synfuels-corporation-cutback", *(f"vote-{k}" for k in range(5)), "superfund-right-to-sue-and-" + "more-" * 9, "z"]
     table = pd.DataFrame({"first": names[0], "second": names[1:], "value": 1.0, "3%": 0.5, "97%": 1.5})
-    figure = plot_network(table, nodes=names)
+    figure = plot_network(table, nodes=names, layout=layout)
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw(renderer)
     boxes = [t.get_window_extent(renderer) for t in figure.axes[0].texts if t.get_text()]
