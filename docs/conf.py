@@ -1,4 +1,4 @@
-"""The site: Sphinx reads the Markdown pages of `docs/` and of the laboratories, and runs none of them.
+"""The site: Sphinx reads the Markdown pages of `docs/` and of the laboratories. It runs none of them, and shows kept outputs.
 
 `make site` calls this file. Every warning of Sphinx is an error, and no page needs the internet.
 """
@@ -14,7 +14,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
-from python_objects import objects  # noqa: E402 - found by the line above
+from build_outputs import kept, with_outputs  # noqa: E402 - found by the line above
+from python_objects import objects  # noqa: E402
 from railroad_diagrams import diagrams  # noqa: E402
 
 from gmlmdsl import _WHERE  # noqa: E402
@@ -62,7 +63,8 @@ def laboratories() -> str:
 
 
 def add_parts(_app: Any, page: str, source: list[str]) -> None:
-    """Add what the Markdown pages lack: the navigation, the diagrams of the grammar, and the docstrings."""
+    """Add what the Markdown pages lack: outputs of blocks, the navigation, the diagrams of the grammar, and the docstrings."""
+    source[0] = with_outputs(source[0], kept().get(f"{page}.md", []))
     if page == root_doc:
         source[0] += "\n" + navigation(source[0])
     elif page == "examples/labs/README":

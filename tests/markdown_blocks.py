@@ -1,5 +1,8 @@
 """Reads Markdown pages: their code blocks, which the tests run, and their links, which must lead somewhere."""
 
+import ast
+import hashlib
+import io
 import os
 import re
 import shlex
@@ -7,6 +10,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,26 +26,53 @@ NAME = re.compile(r"#\s*([\w.-]+\.gmlm)\b")
 
 @dataclass(frozen=True)
 class Block:
+    """A fenced block, with the number of its first line, counted from 1, and of the line after it, counted from 0."""
+
     language: str
     text: str
     line: int
+    end: int
+
+    @property
+    def digest(self) -> str:
+        """What tells whether a kept output is that of this block."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:12]
+
+    @property
+    def prints(self) -> bool:
+        """Whether it is run for what it prints."""
+        return self.language in ("python", "sh")
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a block printed, with the digest of the block."""
+
+    block: str
+    text: str
 
 
 def blocks_of(page: Path) -> list[Block]:
-    tokens = MarkdownIt("commonmark").parse(page.read_text(encoding="utf-8"))
+    return blocks_in(page.read_text(encoding="utf-8"))
+
+
+def blocks_in(text: str) -> list[Block]:
     found = []
-    for token in tokens:
+    for token in MarkdownIt("commonmark").parse(text):
         if token.type == "fence":
             language = token.info.split()[0] if token.info else ""
-            found.append(Block(language, token.content, token.map[0] + 1))
+            found.append(Block(language, token.content, token.map[0] + 1, token.map[1]))
     return found
 
 
-def run_page(page: Path, folder: Path, command: Callable[[list[str]], tuple[int, str]] | None = None) -> int:
+def run_page(
+    page: Path, folder: Path, command: Callable[[list[str]], tuple[int, str]] | None = None, outputs: list[Output] | None = None
+) -> int:
     """Run the blocks of a page in order, in `folder`, Python in one namespace; returns how many ran.
 
     A `gmlm` block is checked, and written as the file that its first comment names. Of a `sh` block the lines that call
-    `gmlm` run, by `command`: in this process, or in one of their own; `make` must have the target that is named.
+    `gmlm` run, by `command`: in this process, or in one of their own; `make` must have the target that is named. What the blocks
+    print is added to `outputs`.
     """
     names: dict[str, object] = {"__name__": "__main__"}
     here, count = Path.cwd(), 0
@@ -50,16 +81,31 @@ def run_page(page: Path, folder: Path, command: Callable[[list[str]], tuple[int,
         for block in blocks_of(page):
             assert block.language in RUNS + PLAIN, f"{page}:{block.line}: a block in {block.language!r} does not run"
             where = f"{page}:{block.line}"
+            said = io.StringIO()
             if block.language == "gmlm":
                 check_program(block.text, folder)
             elif block.language == "python":
-                exec(compile("\n" * block.line + block.text, where, "exec"), names)
+                with nullcontext() if outputs is None else redirect_stdout(said):
+                    run_python(block, where, names)
             elif block.language == "sh":
-                run_shell(block.text, command or in_this_process)
+                said.write(run_shell(block.text, command or in_this_process))
+            if outputs is not None and block.prints:
+                outputs.append(Output(block.digest, said.getvalue().rstrip()))
             count += block.language in RUNS
     finally:
         os.chdir(here)
     return count
+
+
+def run_python(block: Block, where: str, names: dict[str, object]) -> None:
+    """Run a block as a notebook does: it shows the value of a last line that is an expression and no call."""
+    tree = ast.parse("\n" * block.line + block.text, where)
+    last = tree.body[-1]
+    shown = isinstance(last, ast.Expr) and not isinstance(last.value, ast.Call)
+    if shown:
+        tree.body[-1] = ast.parse(f"print({ast.unparse(last)})", where).body[0]
+        ast.increment_lineno(tree.body[-1], last.lineno - 1)
+    exec(compile(tree, where, "exec"), names)
 
 
 def check_program(text: str, folder: Path) -> None:
@@ -92,17 +138,21 @@ def in_its_own_process(words: list[str]) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def run_shell(text: str, command: Callable[[list[str]], tuple[int, str]]) -> None:
+def run_shell(text: str, command: Callable[[list[str]], tuple[int, str]]) -> str:
+    """Run the lines that call `gmlm`; what they printed."""
+    printed = []
     for line in text.splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["gmlm"]:
             status, said = command(words[1:])
             assert status == 0, f"{line}\n{said}"
+            printed.append(said)
         elif words[:1] == ["make"]:
             targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
             assert set(words[1:]) <= targets, line
         else:
             assert not words or words[0] in ("pip", "git", "cd", ".ci/run", "python"), f"nothing checks the line: {line}"
+    return "".join(printed)
 
 
 def links_of(page: Path) -> list[str]:

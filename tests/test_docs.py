@@ -2,15 +2,19 @@
 
 import importlib.util
 import re
+import sys
 import tomllib
 import warnings
+from difflib import SequenceMatcher
 
 import pytest
 from documented_examples import examples
-from markdown_blocks import LABS, PAGES, ROOT, blocks_of, broken_links, run_page
+from markdown_blocks import LABS, PAGES, ROOT, Output, blocks_in, blocks_of, broken_links, run_page
 
 DOCS = ROOT / "docs"
 KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed"]
+OUTPUTS_OF = (3, 11)  # the version of Python whose outputs are kept
+LEAST_ALIKE = 0.8  # of the words of an output
 TUTORIAL = DOCS / "tutorial" / "first-model.md"
 NIGHT = {ROOT / e.name for e in examples() if e.night} - {TUTORIAL}  # `test_documented_examples.py` runs these beside their figures
 RUNNING = [p for p in PAGES if p not in NIGHT and any(b.language in ("gmlm", "python", "sh") for b in blocks_of(p))]
@@ -31,8 +35,8 @@ DEAR = (  # to compile
 )
 
 
-def load_builder():
-    spec = importlib.util.spec_from_file_location("build_reference", DOCS / "build_reference.py")
+def load(builder="build_reference"):
+    spec = importlib.util.spec_from_file_location(builder, DOCS / f"{builder}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -53,7 +57,69 @@ def of_page(page):
 def test_every_block_of_a_page_runs(page, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of the diagnostics, which the pages explain
-        assert run_page(page, tmp_path) > 0
+        outputs: list[Output] = []
+        assert run_page(page, tmp_path, outputs=outputs) > 0
+    if sys.version_info[:2] == OUTPUTS_OF:
+        kept = {o["block"]: o["text"] for o in load("build_outputs").kept().get(str(page.relative_to(ROOT)), [])}
+        assert [o for o in outputs if not alike(o.text, kept.get(o.block, ""))] == []
+
+
+def alike(output: str, kept: str) -> bool:
+    """Whether the words of an output are nearly those of the kept one: numbers and times differ by machine."""
+    new, old = (re.findall(r"[a-z]{4,}", text.lower()) for text in (output, kept))
+    return SequenceMatcher(None, new, old, autojunk=False).ratio() >= LEAST_ALIKE
+
+
+def test_each_kept_output_is_of_a_block_as_it_stands():
+    builder = load("build_outputs")
+    now = {str(p.relative_to(ROOT)): [b.digest for b in blocks_of(p) if b.prints] for p in builder.pages()}
+    then = {page: [o["block"] for o in outputs] for page, outputs in builder.kept().items()}
+    changed = sorted(page for page in now.keys() | then.keys() if now.get(page) != then.get(page))
+    assert changed == [], f"run: python docs/build_outputs.py {' '.join(changed)}"
+
+
+PAGE = """# A page
+
+```python
+print(1)
+```
+
+And more:
+
+```python
+print(2)
+```
+
+It prints this:
+
+```text
+2
+```
+
+## A part
+
+```sh
+gmlm --version
+```
+"""
+
+
+def test_outputs_stand_below_their_blocks_once():
+    builder = load("build_outputs")
+    kept = [{"block": b.digest, "text": t} for b, t in zip([b for b in blocks_in(PAGE) if b.prints], ("1", "2", "```\n.."), strict=True)]
+    shown = builder.with_outputs(PAGE, kept)
+    assert shown.count("{code-block} text") == 2  # the page shows the second itself
+    assert "print(1)\n```\n\n```{code-block} text\n:class: output\n\n1\n```\n" in shown
+    assert shown.endswith("````{code-block} text\n:class: output\n\n```\n..\n````\n")
+    assert builder.with_outputs(PAGE, [{"block": "0", "text": "1"}]) == PAGE
+    assert builder.with_outputs("# No block\n", []) == "# No block\n"
+
+
+def test_outputs_are_compared_by_their_words():
+    assert alike("converged after 4 steps, 7.4 s", "converged after 5 steps, 0.1 s")
+    assert not alike("error: there is no such model", "converged after 5 steps")
+    assert alike("0.1 2e-3", "[1.5, nan]")
+    assert not alike("", "converged after 5 steps")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -77,7 +143,7 @@ GENERATED = [
 @pytest.fixture(scope="module")
 def fresh():
     """The generated pages as they are written now."""
-    return {name(path): text for path, text in load_builder().pages().items()}
+    return {name(path): text for path, text in load().pages().items()}
 
 
 @pytest.mark.parametrize("page", GENERATED)
@@ -86,7 +152,7 @@ def test_the_generated_reference_is_fresh(fresh, page):
 
 
 def test_a_page_of_limits_has_sections_names_values_and_comments():
-    load_builder()  # the folder of the builders is then found
+    load()  # the folder of the builders is then found
     from build_limits import constants
 
     text = '''class Budget:

@@ -89,4 +89,5 @@ def test_the_site_is_built_without_a_warning_and_needs_no_internet(tmp_path):
         assert not re.findall(r'(?:src|<link[^>]* href)="https?://[^"]*"', text), built
     assert 'class="kn"' in (site / "README.html").read_text(encoding="utf-8")
     assert '<span class="kd">model</span>' in (site / "README.html").read_text(encoding="utf-8")
+    assert re.search(r'<div class="output [^>]*>', (site / "docs" / "tutorial" / "first-model.html").read_text(encoding="utf-8"))
     assert "docs/index.html" in (site / "index.html").read_text(encoding="utf-8")
