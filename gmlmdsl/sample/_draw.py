@@ -230,7 +230,7 @@ def _verify_cost(
     if options.store is None:
         verify_draws(kernel, graph.n_cells, int(graph.sizes.max()), chains, draws, options.keep_draws, observe)
         return
-    each = 16.0 + limits.DIAGNOSED_DRAW * options.keep_draws
+    each = (16.0 + limits.DIAGNOSED_DRAW) * options.keep_draws
     help = f"{FEWER}, or a larger `thin=`; without diagnostics: `keep_draws=False` with `observe=`"
     verify_held(each * chains * draws, f"the diagnostics of a cell, from {draws:,} draws of each of {chains:,} chains,", help)
 

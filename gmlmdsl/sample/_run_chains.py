@@ -83,10 +83,20 @@ class KernelRun:
         return Draws(whole["codes"], score, observed=whole["observed"], last=last, **whole["counts"])
 
     def per_call(self, at_once: int) -> int:
-        """Return the most draws that a compiled call records, of about `at_once` codes."""
-        most, size = 1 << (self.draws - 1).bit_length(), self.codes.shape[0] * self._run
-        few = self.keys is None and limits.STEPS_PER_CALL * size <= at_once
-        return limits.STEPS_PER_CALL if few else min(most, limits.STEPS_PER_CALL, max(1, at_once // size))
+        """Return the most draws that a compiled call records, of about `at_once` codes or observed numbers."""
+        most, size = 1 << (self.draws - 1).bit_length(), self._recorded * self._run
+        steps = limits.STEPS_PER_CALL if self.keep else limits.OBSERVED_PER_CALL
+        few = self.keys is None and steps * size <= at_once
+        return steps if few else min(most, steps, max(1, at_once // size))
+
+    @property
+    def _recorded(self) -> int:
+        """Number of codes, or of observed numbers, that are recorded of a draw of one chain."""
+        cells = self.codes.shape[0]
+        if self.keep or self.observe is None:
+            return cells
+        found = jax.eval_shape(self.observe, jax.ShapeDtypeStruct((cells, 1), self.codes.dtype))
+        return max(1, sum(math.prod(a.shape) for a in jax.tree.leaves(found)))
 
     @property
     def _run(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # Runs of a kernel.
 STEPS_PER_CALL = 64  # draws per compiled call: the progress bar moves between calls
+OBSERVED_PER_CALL = 4096  # draws per compiled call of which observed numbers alone are recorded
 LANES = 16  # chains in a processor's vector: fewer are padded to a power of two, more to a multiple
 # A call records at most this many codes. If a full call has no more, it records the full number of
 # draws even if fewer are requested.

@@ -23,6 +23,7 @@ from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.files import SavedStates, _saved_states, alone
+from gmlmdsl.plan import _memory
 from gmlmdsl.sample import _arviz, _stored_draws, limits
 from gmlmdsl.sample._run_chains import Piece
 
@@ -312,6 +313,21 @@ def test_other_parameters_programs_and_inputs_are_refused(model, tmp_path, monke
         gm.parse(TEXT + "# another\n").model().sample(J, "sweep", **options)
     with pytest.raises(gm.GmlmError, match=r"these differ: .*inputs"):
         gm.parse(TEXT, n=3).model().sample(J, "sweep", **options)
+
+
+def test_what_is_observed_alone_has_neither_the_memory_nor_the_small_pieces_of_kept_draws(model, tmp_path, monkeypatch):
+    """One number of a draw is recorded, of 19 cells: pieces are as much longer."""
+    few = 16.0 * OPTIONS["chains"] * OPTIONS["draws"]  # bytes, of 16 for each draw
+    monkeypatch.setattr(_memory, "BUDGET", replace(_memory.BUDGET, held=few))
+    with pytest.raises(gm.GmlmError, match=r"E601[\s\S]*the diagnostics of a cell"):
+        drawn(model, store=tmp_path / "kept.zarr", observe={"mean": "x[0]"})
+    found = drawn(model, store=tmp_path / "observed.zarr", observe={"mean": "x[0]"}, keep_draws=False)
+    monkeypatch.undo()
+    few_at_a_time(monkeypatch)
+    drawn(model, store=tmp_path / "kept.zarr", observe={"mean": "x[0]"})
+    chunks = [xr.open_zarr(tmp_path / f"{name}.zarr", group="posterior")["mean"].encoding["chunks"][1] for name in ("kept", "observed")]
+    assert chunks == [16, 150]
+    assert (found["posterior"]["mean"].values == drawn(model, observe={"mean": "x[0]"})["posterior"]["mean"].values).all()
 
 
 @pytest.mark.slow
