@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +35,7 @@ class LogPartitionEstimate:
     """Estimate of log Z by annealed importance sampling.
 
     Attributes:
+        kind: "annealed importance sampling".
         log_partition: log of the mean weight. Z is estimated without bias, so log Z tends to be too
             low, by about half the squared standard error.
         standard_error: the standard error of `log_partition` by the delta method: sqrt(Var(w) /
@@ -46,6 +48,8 @@ class LogPartitionEstimate:
         warnings: findings that a user should act on, as sentences.
     """
 
+    kind: ClassVar[str] = "annealed importance sampling"
+
     log_partition: float
     standard_error: float
     effective_sample_size: float
@@ -54,7 +58,7 @@ class LogPartitionEstimate:
     warnings: tuple[str, ...] = field(default=())
 
     def __repr__(self) -> str:
-        found = f"log Z is about {self.log_partition:.6g}, standard error {self.standard_error:.2g}"
+        found = f"{self.kind}: log Z is about {self.log_partition:.6g}, standard error {self.standard_error:.2g}"
         size = f"effective sample size {self.effective_sample_size:.3g} of {len(self.log_weights)} chains, {len(self.betas)} betas"
         return "\n".join([f"{found}; {size}", *self.warnings])
 

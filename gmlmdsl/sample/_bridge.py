@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +30,7 @@ class BridgeEstimate:
     """Estimate of log Z by bridge sampling.
 
     Attributes:
+        kind: "bridge sampling".
         log_partition: the estimate of log Z.
         standard_error: its standard error, from the differences between chains.
         betas: the powers of p, from 0 to 1, shape (betas,).
@@ -42,6 +44,8 @@ class BridgeEstimate:
         warnings: findings that a user should act on, as sentences.
     """
 
+    kind: ClassVar[str] = "bridge sampling"
+
     log_partition: float
     standard_error: float
     betas: Array
@@ -52,7 +56,7 @@ class BridgeEstimate:
     warnings: tuple[str, ...] = field(default=())
 
     def __repr__(self) -> str:
-        found = f"log Z is about {self.log_partition:.6g}, standard error {self.standard_error:.2g}"
+        found = f"{self.kind}: log Z is about {self.log_partition:.6g}, standard error {self.standard_error:.2g}"
         beside = f"{len(self.betas)} betas, least overlap {self.overlaps.min():.2f}, drift {self.drift:.2g} +- {self.drift_error:.2g}"
         return "\n".join([f"{found}; {beside}", *self.warnings])
 

@@ -60,6 +60,7 @@ def test_sweeps_of_single_cells_estimate_log_z(case: Case):
     found = case.model.annealed_log_partition(case.params, betas=60, chains=256, seed=3)
     assert agrees(found, exact)
     assert found.standard_error < 0.2
+    assert str(found).startswith("annealed importance sampling: log Z is about")
     assert found.log_weights.shape == (256,)
     assert found.log_weights.dtype == np.float64
 

@@ -38,6 +38,7 @@ def test_log_partitions_are_those_of_each_beta() -> None:
     found = gm.parse(RING).model().bridge_log_partition({"J": 0.8}, betas=8, draws=200, chains=64, seed=1)
     exact = np.log((2 * np.cosh(found.betas * 0.8)) ** 12 + (2 * np.sinh(found.betas * 0.8)) ** 12)
     np.testing.assert_allclose(found.log_partitions, exact, atol=5 * found.standard_error)
+    assert str(found).startswith("bridge sampling: log Z is about")
 
 
 def laws(betas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
