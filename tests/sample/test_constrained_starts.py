@@ -65,9 +65,10 @@ def first_draws(model: gm.Model, chains: int) -> np.ndarray:
         return np.asarray(model.sample({}, "single", draws=1, warmup=0, chains=chains, seed=3).posterior["x"])[:, 0]
 
 
-def test_formulas_near_the_threshold_find_a_start():
-    """120 cells, 504 clauses: 4.2 a cell, near the ratio from which random formulas cannot be satisfied."""
-    model, clauses, signs = planted_formula(120, 504, 1)
+@pytest.mark.parametrize("cells", [120, pytest.param(200, marks=pytest.mark.slow)])
+def test_formulas_near_the_threshold_find_a_start(cells: int):
+    """There are 4.2 clauses for each cell, near the ratio from which random formulas cannot be satisfied."""
+    model, clauses, signs = planted_formula(cells, 42 * cells // 10, 1)
     x = first_draws(model, 3)
     assert (x[:, clauses] == signs).any(axis=2).all()
     assert len(np.unique(x, axis=0)) == 3
