@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeVar
 
+from .._diagnostics import node
 from ._mask_bodies import Mask
 from ._terms import BlockTerm, Checked, Clauses, Expression, FormCall, InputValue, Loop
 
@@ -50,7 +51,7 @@ class KernelVisitor(Protocol[T_co]):
     def temper(self, kernel: Temper, /) -> T_co: ...
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Start(Kernel):
     """The statement `start from S`.
 
@@ -90,7 +91,7 @@ class Update(Kernel):
         """Return the variables whose cells it redraws."""
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Sweep(Update):
     """The statement `update BLOCK for ..`, which redraws every block once.
 
@@ -111,7 +112,7 @@ class Sweep(Update):
         return {c.variable for c in self.blocks.cells}
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class RandomUpdate(Update):
     """The statement `update x[K] where K ~ mask`. `within` is x, or empty for `update K`."""
 
@@ -134,7 +135,7 @@ class RandomUpdate(Update):
         return self.mask.body.hidden_variables()
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Cycle(Kernel):
     """Kernels that run in order."""
 
@@ -148,7 +149,7 @@ class Cycle(Kernel):
         return visitor.cycle(self)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Repeat(Kernel):
     """A body that runs `count` times, or once for each iteration of `loop`.
 
@@ -167,7 +168,7 @@ class Repeat(Kernel):
         return visitor.repeat(self)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class KernelMixture(Kernel):
     """A kernel that runs one of its rows, drawn with the probability of its weight.
 
@@ -187,7 +188,7 @@ class KernelMixture(Kernel):
         return visitor.mixture(self)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Temper(Kernel):
     """A body that runs on replicas at each beta, with exchanges between them.
 

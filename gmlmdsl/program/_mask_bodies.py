@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from .._diagnostics import Span
+from .._diagnostics import Span, node
 from ._terms import BlockTerm, Checked, Clauses, Expression, FormCall
 
 Normalised = Callable[[Sequence[Expression], Span], Sequence[float]]
@@ -111,7 +111,7 @@ class MaskBody(Checked, abc.ABC):
         return any(leaf.is_least_confident for leaf in self.leaves())
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Listed(MaskBody):
     """Blocks with weights, from `blocks(..)` or `choose w : ..`.
 
@@ -141,7 +141,7 @@ class Listed(MaskBody):
         return {} if self.call is None else self.call.arguments
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Independent(MaskBody):
     """The body `each r : CELL for ..`, which draws every cell independently."""
 
@@ -159,7 +159,7 @@ class Independent(MaskBody):
         return "rate"
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class FormMask(MaskBody):
     """A mask given by a form.
 
@@ -199,7 +199,7 @@ class FormMask(MaskBody):
         return self.call.form.name == "visits"
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class MaskMixture(MaskBody):
     """The mixture p(K | x) = sum of v p_m(K | x), with normalised weights v.
 
@@ -237,7 +237,7 @@ class MaskMixture(MaskBody):
         return self.extent
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Mask(Checked):
     """A checked mask.
 

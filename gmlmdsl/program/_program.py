@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from .._diagnostics import Diagnostic, Source, Span
+from .._diagnostics import Diagnostic, Source, Span, node
 from ._allow import Allowance
 from ._kernels import Kernel
 from ._mask_bodies import Mask
 from ._terms import Checked, Clauses, Domain, Expression, FormCall, Loop, ParameterValue, SetOf, VariableValue
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class InputAxis(Checked):
     """An axis of an input.
 
@@ -26,7 +26,7 @@ class InputAxis(Checked):
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Input(Checked):
     """An input. The kind of its type is int, real, positive, simplex, bounded or domain."""
 
@@ -36,7 +36,7 @@ class Input(Checked):
     default: Expression | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class ValueType(Checked):
     """The type of an input or parameter.
 
@@ -50,7 +50,7 @@ class ValueType(Checked):
     domain: Domain | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Variable(Checked):
     """A variable. `role` is var, latent or given."""
 
@@ -60,7 +60,7 @@ class Variable(Checked):
     domain: Domain
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Parameter(Checked):
     """An array of parameters with one axis per loop."""
 
@@ -70,7 +70,7 @@ class Parameter(Checked):
     prior: FormCall | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Let(Checked):
     """A named expression, which replaces its name wherever it is used.
 
@@ -83,7 +83,7 @@ class Let(Checked):
     extent: tuple[int, int] = field(default=(1, 1), compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Factor(Checked):
     """A term of log p, added once for each iteration of its clauses."""
 
@@ -91,7 +91,7 @@ class Factor(Checked):
     clauses: Clauses
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Require(Checked):
     """A requirement. Configurations that violate the condition have probability zero."""
 
@@ -99,7 +99,7 @@ class Require(Checked):
     clauses: Clauses
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class ValueCount(Checked):
     """The number of values that an argument of a distribution implies.
 
@@ -114,7 +114,7 @@ class ValueCount(Checked):
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Distributed(Checked):
     """The statement `target ~ categorical(probabilities)`.
 
@@ -131,7 +131,7 @@ class Distributed(Checked):
     arguments: tuple[Expression, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class PriorTerm(Checked):
     """The prior of some entries of a parameter.
 
@@ -143,7 +143,7 @@ class PriorTerm(Checked):
     clauses: Clauses
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class NetworkConditional(Checked):
     """The statement `conditional target ~ network(given..)`."""
 
@@ -152,7 +152,7 @@ class NetworkConditional(Checked):
     given: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Model(Checked):
     """A model. The tuples keep the order of the text."""
 
@@ -171,7 +171,7 @@ class Model(Checked):
 # Samplers
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Sampler(Checked):
     """A sampler. Its body consists of statements, or is a built-in algorithm."""
 
@@ -190,7 +190,7 @@ class Sampler(Checked):
         return () if isinstance(self.body, FormCall) else self.body
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Judge(Checked):
     """A function of the first cells of a string.
 
@@ -203,7 +203,7 @@ class Judge(Checked):
     body: FormCall
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Program:
     """The result of `check`: declarations by name, in the order of the text, and the warnings."""
 

@@ -10,16 +10,16 @@ The table of scales is the only place that distinguishes spins, bits and ranges.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import attrgetter
 from typing import Any
 
-from .._diagnostics import Span
+from .._diagnostics import Span, node
 from ._form import Form
 from .limits import MOST_NUMBERS
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Scale:
     """Evenly spaced numbers. Code k denotes `first + step * k`.
 
@@ -78,7 +78,7 @@ def sized() -> tuple[str, ...]:
     return tuple(name for name, scale in SCALES.items() if scale.size is not None)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Checked:
     """An object with a place in the text."""
 
@@ -88,14 +88,14 @@ class Checked:
 # Expressions
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Literal(Checked):
     """A number, or a condition that is always true or false."""
 
     value: int | float | bool
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class LabelCode(Checked):
     """A letter or label, as its position in its domain, counted from 0."""
 
@@ -103,7 +103,7 @@ class LabelCode(Checked):
     label: str
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class IndexValue(Checked):
     """The current value of a name of a `for` or of an axis.
 
@@ -113,7 +113,7 @@ class IndexValue(Checked):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class InputValue(Checked):
     """An entry of an input, or a length that an input's axis declares.
 
@@ -124,7 +124,7 @@ class InputValue(Checked):
     indices: tuple[Expression, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class ParameterValue(Checked):
     """An entry of a parameter. If there are fewer indices than axes, the last axis is open."""
 
@@ -132,7 +132,7 @@ class ParameterValue(Checked):
     indices: tuple[Expression, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class VariableValue(Checked):
     """The value of a cell: a number for spin, bit and range, the code for letters and labels."""
 
@@ -140,7 +140,7 @@ class VariableValue(Checked):
     indices: tuple[Expression, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class LetValue(Checked):
     """The value of a `let` at given indices."""
 
@@ -148,7 +148,7 @@ class LetValue(Checked):
     indices: tuple[Expression, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Operation(Checked):
     """An operation on numbers. Conditions count as 1 and 0.
 
@@ -159,7 +159,7 @@ class Operation(Checked):
     operands: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Choice(Checked):
     """The expression `if test then yes else no`."""
 
@@ -168,7 +168,7 @@ class Choice(Checked):
     no: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Sum(Checked):
     """The expression `sum(body for .. if ..)`, or another reduction.
 
@@ -180,7 +180,7 @@ class Sum(Checked):
     operator: str = "+"
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Table(Checked):
     """A list such as `[0.2, 0.8]`, nested to any depth.
 
@@ -191,7 +191,7 @@ class Table(Checked):
     items: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class TableEntry(Checked):
     """An entry of a table that is written in the text.
 
@@ -220,7 +220,7 @@ class TableEntry(Checked):
         return level
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class LogPartition(Checked):
     """The expression log sum_x exp(f(x)), in which f is the sum of the factors.
 
@@ -334,7 +334,7 @@ def substitute_in_set(over: SetOf, values: Mapping[str, Expression]) -> SetOf:
 # Sets, domains and loops
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class SetOf(Checked):
     """A set that an index runs over.
 
@@ -401,7 +401,7 @@ class SetOf(Checked):
         return self.part in ("rows", "columns")
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Domain(Checked):
     """The values of a cell.
 
@@ -488,7 +488,7 @@ def _applied(operator: str, e: Expression, by: Expression | None, number: int, n
     return Operation(e.span, operator, (e, by))
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Loop(Checked):
     """One loop: `i in site`, `(i, j) in G.edges`."""
 
@@ -496,7 +496,7 @@ class Loop(Checked):
     over: SetOf
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Clauses(Checked):
     """The clauses `for .. for .. if condition`, which are unrolled when the program is bound."""
 
@@ -507,7 +507,7 @@ class Clauses(Checked):
 # Kinds of expressions
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Kind:
     """The kind of an expression.
 
@@ -572,7 +572,7 @@ def same_domain(a: Domain | None, b: Domain | None) -> bool:
     return a is not None and b is not None and (a.kind, a.labels) == (b.kind, b.labels)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class FormCall(Checked):
     """A form with its checked arguments by option name.
 
@@ -589,7 +589,7 @@ class FormCall(Checked):
         return any(isinstance(part, ParameterValue) for e in of for part in walk(e))  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Cells(Checked):
     """Cells of one variable, as a block names them.
 
@@ -603,7 +603,7 @@ class Cells(Checked):
     clauses: Clauses | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class BlockTerm(Checked):
     """A term of a list of blocks: one block for each iteration of the clauses."""
 

@@ -7,14 +7,14 @@ tested.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import cache
 from typing import Any
 
-from .._diagnostics import Span
+from .._diagnostics import Span, node
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Node:
     """An object with a place in the text."""
 
@@ -24,35 +24,35 @@ class Node:
 # Expressions
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Number(Node):
     """A literal number. It is an `int` if it has neither point nor exponent, else a `float`."""
 
     value: int | float
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Boolean(Node):
     """The word `true` or `false`."""
 
     value: bool
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class String(Node):
     """A quoted text. `value` is the text with escapes resolved."""
 
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Name(Node):
     """A name, at its declaration or at a use."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Attribute(Node):
     """A part of an object, as in `G.edges`."""
 
@@ -60,7 +60,7 @@ class Attribute(Node):
     attribute: Name
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Index(Node):
     """An entry of an array: `x[i, j]`. For a model in use it is `a.x[i, j]`."""
 
@@ -68,7 +68,7 @@ class Index(Node):
     indices: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Argument(Node):
     """One argument of a call.
 
@@ -86,7 +86,7 @@ class Argument(Node):
         return self.keyword is None and self.clauses is None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Call(Node):
     """A call `f(a, b, key = c)`.
 
@@ -108,7 +108,7 @@ class Call(Node):
         return all(a.is_plain for a in self.arguments)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Method(Node):
     """A call of a graph's function: `G.neighbours(i)`, `G.degree(i)`."""
 
@@ -116,7 +116,7 @@ class Method(Node):
     arguments: tuple[Argument, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Unary(Node):
     """An operation with one operand. `operator` is `-` or `not`."""
 
@@ -124,7 +124,7 @@ class Unary(Node):
     operand: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Binary(Node):
     """An operation with two operands.
 
@@ -137,7 +137,7 @@ class Binary(Node):
     right: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Conditional(Node):
     """The expression `if test then yes else no`.
 
@@ -149,7 +149,7 @@ class Conditional(Node):
     no: Expression | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Block(Node):
     """A set of cells, as in `{x[i], y[j], a}`.
 
@@ -160,21 +160,21 @@ class Block(Node):
     clauses: Clauses | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Options(Node):
     """Named values in braces, as in `{hide: 0.8, keep: 0.2}`."""
 
     items: tuple[tuple[Name, Expression], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class List(Node):
     """A list, as in `[0.2, 0.5, 1]`."""
 
     items: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Entry(Node):
     """An entry of a map: `"no": [0.9, 0.1]` or `("no", 1): 0.3`. A key is a string or a number."""
 
@@ -182,7 +182,7 @@ class Entry(Node):
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class LookedUp(Node):
     """The value of a map at some keys, or of a list at some positions.
 
@@ -201,7 +201,7 @@ Expression = (
 # Loops
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Loop(Node):
     """A loop `i in site` or `(i, j) in G.edges`, as an axis or after `for`.
 
@@ -212,7 +212,7 @@ class Loop(Node):
     over: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Clauses(Node):
     """The clauses `for i in a for j in b if condition`."""
 
@@ -223,7 +223,7 @@ class Clauses(Node):
 # Statements of a file
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Declared(Node):
     """A name that shares its type with other names of a declaration: `x[i in site]`."""
 
@@ -231,14 +231,14 @@ class Declared(Node):
     axes: tuple[Loop | Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Import(Node):
     """The statement `import "ising.gmlm"`."""
 
     path: String
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Domain(Node):
     """The statement `domain aa = letters("ACGT")`."""
 
@@ -246,7 +246,7 @@ class Domain(Node):
     type: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Input(Node):
     """The statement `input pairs[e, 2] : int = ..`.
 
@@ -261,7 +261,7 @@ class Input(Node):
     also: tuple[Declared, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class IndexSet(Node):
     """The statement `index site = range(n)`."""
 
@@ -269,7 +269,7 @@ class IndexSet(Node):
     over: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class ChosenSet(Node):
     """The statement `index core = i in G.nodes if G.degree(i) >= 2`."""
 
@@ -278,7 +278,7 @@ class ChosenSet(Node):
     condition: Expression | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Function(Node):
     """The statement `function energy(h, x) = h * x`."""
 
@@ -287,7 +287,7 @@ class Function(Node):
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Graph(Node):
     """The statement `graph G = grid(L, L, wrap = true)`."""
 
@@ -295,7 +295,7 @@ class Graph(Node):
     form: Call
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Network(Node):
     """The statement `network net = transformer(layers = 4)`."""
 
@@ -306,7 +306,7 @@ class Network(Node):
 # Statements of a model
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Variable(Node):
     """A declaration of variables, as in `var x[i in site] : spin`.
 
@@ -321,7 +321,7 @@ class Variable(Node):
     also: tuple[Declared, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Parameter(Node):
     """The statement `param J[(i, j) in G.edges] : real ~ normal(0, 1)`.
 
@@ -335,7 +335,7 @@ class Parameter(Node):
     also: tuple[Declared, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Let(Node):
     """The statement `let cold[t in day] = w[t] == "snow"`."""
 
@@ -344,14 +344,14 @@ class Let(Node):
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Gauge(Node):
     """The statement `gauge zero_sum(J)`."""
 
     form: Call
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Factor(Node):
     """The statement `factor J[i, j] * x[i] * x[j] for (i, j) in G.edges`."""
 
@@ -359,7 +359,7 @@ class Factor(Node):
     clauses: Clauses | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Require(Node):
     """The statement `require not (a == 1 and b == 2)`."""
 
@@ -367,7 +367,7 @@ class Require(Node):
     clauses: Clauses | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Distributed(Node):
     """The statement `z[t] ~ categorical(move[z[t - 1]]) for t in time if t > 0`."""
 
@@ -376,7 +376,7 @@ class Distributed(Node):
     clauses: Clauses | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class NetworkConditional(Node):
     """The statement `conditional x ~ net(src)`."""
 
@@ -384,7 +384,7 @@ class NetworkConditional(Node):
     network: Call
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Use(Node):
     """The statement `use ising as b with x = a.x`.
 
@@ -396,7 +396,7 @@ class Use(Node):
     bindings: tuple[tuple[Name, Name | Attribute | Index], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Component(Node):
     """A component of a mixture of models, as in `0 : a`."""
 
@@ -404,7 +404,7 @@ class Component(Node):
     model: Name
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class ModelMixture(Node):
     """The statement `mixture k { 0 : a  1 : b }`."""
 
@@ -412,7 +412,7 @@ class ModelMixture(Node):
     components: tuple[Component, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Model(Node):
     """The statement `model ising { .. }`."""
 
@@ -423,7 +423,7 @@ class Model(Node):
 # Masks
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class MaskRow(Node):
     """A row of a mixture of masks, as in `0.5 : subsets(s, size = 2)`."""
 
@@ -432,7 +432,7 @@ class MaskRow(Node):
     clauses: Clauses | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class MaskMixture(Node):
     """A mixture of masks: `mixture { 0.5 : .. 0.5 : .. }`."""
 
@@ -442,7 +442,7 @@ class MaskMixture(Node):
 MaskExpression = Name | Call | MaskMixture
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Choose(Node):
     """The statement `choose w : {x[i], x[j]} for (i, j) in G.edges`.
 
@@ -455,7 +455,7 @@ class Choose(Node):
     weight_last: bool = field(default=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Each(Node):
     """The statement `each r : x[i] for i in site`.
 
@@ -468,14 +468,14 @@ class Each(Node):
     rate_last: bool = field(default=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class MaskList(Node):
     """The statements between the braces of a mask."""
 
     body: tuple[Choose | Each, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Mask(Node):
     """The statement `mask hot for ising sees x { .. }` or `mask pairs = subsets(x, size = 2)`.
 
@@ -495,14 +495,14 @@ ModelStatement = Variable | Parameter | Let | Gauge | Factor | Require | Distrib
 # Samplers
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Start(Node):
     """The statement `start from four`: each draw begins with a draw of a sampler that decodes."""
 
     name: Name
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Where(Node):
     """The part `where K ~ pairs` of an update. For `by pairs`, the name is None."""
 
@@ -510,7 +510,7 @@ class Where(Node):
     mask: MaskExpression
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Update(Node):
     """An update, with or without `independently`.
 
@@ -523,14 +523,14 @@ class Update(Node):
     where: Where | None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Cycle(Node):
     """The statement `cycle { .. }`."""
 
     body: tuple[SamplerStatement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Repeat(Node):
     """The statement `repeat 10 { .. }`."""
 
@@ -538,7 +538,7 @@ class Repeat(Node):
     body: tuple[SamplerStatement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class RepeatOver(Node):
     """The statement `repeat s in range(3) { .. }`."""
 
@@ -546,7 +546,7 @@ class RepeatOver(Node):
     body: tuple[SamplerStatement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class KernelRow(Node):
     """A row of a mixture of kernels, as in `0.9 : update x[i] for i in site`."""
 
@@ -555,14 +555,14 @@ class KernelRow(Node):
     clauses: Clauses | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class KernelMixture(Node):
     """A mixture of kernels: `mixture { .. }`."""
 
     rows: tuple[KernelRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Temper(Node):
     """The statement `temper(betas = [0.5, 1]) { .. }`. `form` is the call before the braces."""
 
@@ -573,7 +573,7 @@ class Temper(Node):
 SamplerStatement = Start | Update | Cycle | Repeat | RepeatOver | KernelMixture | Temper
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Sampler(Node):
     """A declaration of a sampler by statements or by a call.
 
@@ -585,7 +585,7 @@ class Sampler(Node):
     body: tuple[SamplerStatement, ...] | Call
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Judge(Node):
     """A declaration of a verifier or value. `kind` is its keyword.
 
@@ -630,7 +630,7 @@ def singly(s: Input | Variable | Parameter) -> tuple[Any, ...]:
     return (replace(s, also=()), *(replace(s, span=d.span, name=d.name, axes=d.axes, also=()) for d in s.also))
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class Comment(Node):
     """A comment with its `#`, for the formatter. `alone` is true if it is alone on its line."""
 
@@ -638,7 +638,7 @@ class Comment(Node):
     alone: bool
 
 
-@dataclass(frozen=True, slots=True)
+@node
 class SyntaxTree(Node):
     """The syntax tree of one file."""
 
