@@ -337,9 +337,13 @@ def _written_out(bound: Bound, faults: Faults) -> Program:
     These are `repeat s in range(3) { .. }` and rows of mixtures with a `for`. A mask or sampler
     with too many iterations is left out.
     """
-    p = bound.program
-    masks = {n: faults.of(_written, m, bound, {}) for n, m in p.masks.items()}
-    samplers = {n: faults.of(_written, s, bound, {}) for n, s in p.samplers.items()}
+    p, nothing = bound.program, dict[str, Any]()
+
+    def expanded(part: Any, has_loops: bool) -> Any:
+        return faults.of(_written, part, bound, nothing) if has_loops else part
+
+    masks = {n: expanded(m, m.body.has_loops) for n, m in p.masks.items()}
+    samplers = {n: expanded(s, s.call is not None or any(k.has_loops for k in s.kernels)) for n, s in p.samplers.items()}
     return replace(
         p, masks={n: m for n, m in masks.items() if m is not None}, samplers={n: s for n, s in samplers.items() if s is not None}
     )

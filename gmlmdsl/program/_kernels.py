@@ -25,6 +25,11 @@ class Kernel(Checked, abc.ABC):
         """The kernels that it runs."""
         return ()
 
+    @property
+    def has_loops(self) -> bool:
+        """Whether it, or a kernel or mask that it runs, has a loop that binding expands."""
+        return any(part.has_loops for part in self.parts)
+
     def inside(self) -> Iterator[Kernel]:
         """Yield the kernel and then every kernel in it, each before the kernels that it runs."""
         yield self
@@ -131,6 +136,10 @@ class RandomUpdate(Update):
     def drawn_mask(self) -> Mask | None:
         return self.mask
 
+    @property
+    def has_loops(self) -> bool:
+        return self.mask.body.has_loops
+
     def hidden_variables(self) -> set[str]:
         return self.mask.body.hidden_variables()
 
@@ -164,6 +173,10 @@ class Repeat(Kernel):
     def parts(self) -> tuple[Kernel, ...]:
         return self.body
 
+    @property
+    def has_loops(self) -> bool:
+        return self.loop is not None or any(part.has_loops for part in self.parts)
+
     def accept(self, visitor: KernelVisitor[T]) -> T:
         return visitor.repeat(self)
 
@@ -183,6 +196,10 @@ class KernelMixture(Kernel):
     @property
     def parts(self) -> tuple[Kernel, ...]:
         return tuple(kernel for _, kernel in self.rows)
+
+    @property
+    def has_loops(self) -> bool:
+        return bool(self.turns) or any(part.has_loops for part in self.parts)
 
     def accept(self, visitor: KernelVisitor[T]) -> T:
         return visitor.mixture(self)
@@ -206,6 +223,10 @@ class Temper(Kernel):
     @property
     def parts(self) -> tuple[Kernel, ...]:
         return self.body
+
+    @property
+    def has_loops(self) -> bool:
+        return self.source is not None or any(part.has_loops for part in self.parts)
 
     def accept(self, visitor: KernelVisitor[T]) -> T:
         return visitor.temper(self)

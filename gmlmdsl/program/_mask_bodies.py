@@ -52,6 +52,11 @@ class MaskBody(Checked, abc.ABC):
         return ()
 
     @property
+    def has_loops(self) -> bool:
+        """Whether a row of a mixture has a `for`, which binding expands."""
+        return any(part.has_loops for part in self.parts)
+
+    @property
     def nesting(self) -> tuple[int, int]:
         """The number of masks in a mixture, including nested mixtures, and the number of levels."""
         return 1, 0
@@ -231,6 +236,10 @@ class MaskMixture(MaskBody):
     @property
     def parts(self) -> tuple[MaskBody, ...]:
         return tuple(part for _, part in self.rows)
+
+    @property
+    def has_loops(self) -> bool:
+        return bool(self.turns) or any(part.has_loops for part in self.parts)
 
     @property
     def nesting(self) -> tuple[int, int]:
