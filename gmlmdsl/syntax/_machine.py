@@ -152,7 +152,7 @@ def reduce(tables: Tables, source: Source, tokens: list[Token], rule: Rule, stac
     if rule.inline:
         value: Any = _chained(rule, taken)
     else:
-        children = _children(rule, taken)
+        children = [taken[k][0] for k in rule.take] if rule.plain else _children(rule, taken)
         if rule.single and len(children) == 1:
             value = children[0]
         else:

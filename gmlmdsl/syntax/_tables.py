@@ -34,6 +34,7 @@ class Rule:
         inline: whether the parts are inserted into the parent instead of a node.
         passes: whether the form is one part and nothing else, as a `product` is a `sum`. No node is
             built.
+        plain: whether each entry of `take` is the number of a part.
     """
 
     origin: str
@@ -43,6 +44,7 @@ class Rule:
     single: bool
     inline: bool
     passes: bool
+    plain: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,7 +184,8 @@ def _unpack(data: dict[str, Any]) -> Tables:
 
 
 def _unpack_rule(origin: str, name: str, size: int, take: list[int], single: bool) -> Rule:
-    return Rule(origin, name, size, tuple(take), single, origin.startswith("_"), single and size == 1 and take == [0])
+    passes = single and size == 1 and take == [0]
+    return Rule(origin, name, size, tuple(take), single, origin.startswith("_"), passes, all(k >= 0 for k in take))
 
 
 def _is_terminal(symbol: str) -> bool:
