@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from operator import is_not
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from .limits import MOST_MEMBERS, MOST_REPEATS, MOST_SHOWN_PAIRS
 
 Array = np.ndarray
 Values = Mapping[str, ir.Literal]
+Some = TypeVar("Some")
 # the parts in which no loop can stand
 PLAIN = frozenset((Span, str, int, float, bool, type(None), Source, forms.Form))
 
@@ -337,10 +338,12 @@ def _written_out(bound: Bound, faults: Faults) -> Program:
     These are `repeat s in range(3) { .. }` and rows of mixtures with a `for`. A mask or sampler
     with too many iterations is left out.
     """
-    p, nothing = bound.program, dict[str, Any]()
+    p = bound.program
 
-    def expanded(part: Any, has_loops: bool) -> Any:
-        return faults.of(_written, part, bound, nothing) if has_loops else part
+    def expanded(part: Some, has_loops: bool) -> Some | None:
+        if has_loops:
+            return faults.of(_written, part, bound, {})
+        return part
 
     masks = {n: expanded(m, m.body.has_loops) for n, m in p.masks.items()}
     samplers = {n: expanded(s, s.call is not None or any(k.has_loops for k in s.kernels)) for n, s in p.samplers.items()}

@@ -256,8 +256,11 @@ def children(e: Expression) -> tuple[Expression, ...]:
 
     For a `Sum` these are the body, the condition and the sizes of the sets of its loops.
     """
-    inside = _INSIDE.get(type(e))
-    return () if inside is None else inside(e)
+    return _INSIDE.get(type(e), _nothing)(e)
+
+
+def _nothing(e: Expression) -> tuple[Expression, ...]:
+    return ()
 
 
 def _of_sum(e: Sum) -> tuple[Expression, ...]:
@@ -293,9 +296,7 @@ def walk(e: Expression) -> Iterator[Expression]:
     while todo:
         here = todo.pop()
         yield here
-        inside = _INSIDE.get(type(here))
-        if inside is not None:
-            todo += inside(here)[::-1]
+        todo += children(here)[::-1]
 
 
 def substitute(e: Expression, values: Mapping[str, Expression]) -> Expression:

@@ -85,7 +85,9 @@ class KernelRun:
     def per_call(self, at_once: int) -> int:
         """Return the most draws that a compiled call records, of about `at_once` codes or observed numbers."""
         most, size = 1 << (self.draws - 1).bit_length(), self._recorded * self._run
-        steps = limits.STEPS_PER_CALL if self.keep else limits.OBSERVED_PER_CALL
+        steps = limits.STEPS_PER_CALL
+        if not self.keep:
+            steps = limits.OBSERVED_PER_CALL
         few = self.keys is None and steps * size <= at_once
         return steps if few else min(most, steps, max(1, at_once // size))
 

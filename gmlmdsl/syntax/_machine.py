@@ -79,8 +79,6 @@ def run(tables: Tables, source: Source, tokens: list[Token], stack: Stack, at: i
     while at != until:
         token = tokens[at]
         action = action_of(actions[states[-1]], token)
-        if action is not None and action < 0 and rules[~action].passes:
-            states[-1], action = _passed(tables, states[-2], rules[~action].origin, token)
         if action is None:
             if token.terminals == (END,) and states[-1] == tables.final:
                 return None
@@ -91,27 +89,28 @@ def run(tables: Tables, source: Source, tokens: list[Token], stack: Stack, at: i
             states.append(action)
             parts.append((token, at, at, 0))
             at += 1
+        elif rules[~action].passes:
+            states[-1] = _passed(tables, states[-2], rules[~action].origin, token)
         elif not reduce(tables, source, tokens, rules[~action], stack):
             return Stop(at, too_deep=True)
     return Stop(at)
 
 
-def _passed(tables: Tables, below: int, origin: str, token: Token) -> tuple[int, int | None]:
-    """Return the state after all forms that only pass on one part, and its action for the token.
+def _passed(tables: Tables, below: int, origin: str, token: Token) -> int:
+    """Return the state after all forms that only pass on one part.
 
     The operand of an expression passes through one form for each binding strength. The chain depends
     on the state below, the first form and the token alone, so that it is followed once.
     """
     key = below, origin, token.terminals
-    found = tables.passed.get(key)
-    if found is None:
+    if key not in tables.passed:
         state = tables.gotos[below][origin]
         action = action_of(tables.actions[state], token)
         while action is not None and action < 0 and tables.rules[~action].passes:
             state = tables.gotos[below][tables.rules[~action].origin]
             action = action_of(tables.actions[state], token)
-        found = tables.passed[key] = state, action
-    return found
+        tables.passed[key] = state
+    return tables.passed[key]
 
 
 def action_of(actions: dict[str, int], token: Token) -> int | None:
@@ -152,7 +151,7 @@ def reduce(tables: Tables, source: Source, tokens: list[Token], rule: Rule, stac
     if rule.inline:
         value: Any = _chained(rule, taken)
     else:
-        children = [taken[k][0] for k in rule.take] if rule.plain else _children(rule, taken)
+        children = _children(rule, taken)
         if rule.single and len(children) == 1:
             value = children[0]
         else:
@@ -167,6 +166,8 @@ def reduce(tables: Tables, source: Source, tokens: list[Token], rule: Rule, stac
 
 
 def _children(rule: Rule, taken: list[Part]) -> list[Any]:
+    if rule.plain:
+        return [taken[k][0] for k in rule.take]
     children: list[Any] = []
     for k in rule.take:
         if k >= 0:

@@ -59,7 +59,7 @@ class Tables:
         final: the state after the whole text.
         literals: maps the text of a word or an operator to its terminal.
         patterns: maps the other terminals to their regular expressions.
-        passed: what `run` found of chains of forms that pass: the last state, and its action.
+        passed: the last state of each chain of forms that pass, as far as `run` has met them.
     """
 
     rules: tuple[Rule, ...]
@@ -68,7 +68,7 @@ class Tables:
     final: int
     literals: dict[str, str]
     patterns: dict[str, str]
-    passed: dict[tuple[int, str, tuple[str, ...]], tuple[int, int | None]] = field(default_factory=dict, repr=False)
+    passed: dict[tuple[int, str, tuple[str, ...]], int] = field(default_factory=dict, repr=False)
 
 
 @functools.cache
