@@ -168,14 +168,10 @@ def _pieces(master: re.Pattern[str], text: str) -> Iterator[tuple[str, int, int]
     at = 1 if text.startswith("\ufeff") else 0
     open_until: dict[str, int] = {}
     while at < len(text):
-        for found in iter(master.scanner(text, at).match, None):  # each match begins at the end of the one before
-            end = found.end()
-            yield found.lastgroup or "", at, end
-            at = end
-        if at < len(text):
-            kind, end = _unknown(text, at, open_until)
-            yield kind, at, end
-            at = end
+        found = master.match(text, at)
+        kind, end = (found.lastgroup or "", found.end()) if found else _unknown(text, at, open_until)
+        yield kind, at, end
+        at = end
 
 
 def _unknown(text: str, at: int, open_until: dict[str, int]) -> tuple[str, int]:
