@@ -13,7 +13,7 @@ model m { var x[i in range(3)] : bit  factor 0.1 * x[i] for i in range(3) }
 mask sizes  = mixture { 1 : subsets(x, size = k) for k in range(1, 3) }
 mask nested = mixture { 1 : subsets(x, size = 1)  2 : mixture { 1 : blocks({x[k]}) for k in range(3) } }
 sampler by_mask { update x[K] where K ~ sizes }
-sampler rows    { mixture { 1 : cycle { update x[k] } for k in range(3) } }
+sampler rows    { mixture { 1 : update x by subsets(x, size = k) for k in range(1, 3) } }
 sampler turns   { repeat k in range(3) { update x[k] } }
 sampler inner   { repeat 2 { repeat k in range(3) { update x[k] } } }
 sampler hot     { temper(betas = b) { update x[i] for i in range(3) } }
