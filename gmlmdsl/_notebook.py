@@ -56,7 +56,8 @@ def register(shell: Any) -> None:
     shell.register_magic_function(gmlm, magic_kind="cell", magic_name="gmlm")
     shell.set_custom_exc((GmlmError,), without_traceback)
     vars(completed).update(matcher_api_version=2, matcher_identifier="gmlmdsl")
-    shell.Completer.custom_matchers.append(completed)
+    if completed not in shell.Completer.custom_matchers:  # `%reload_ext` calls this again
+        shell.Completer.custom_matchers.append(completed)
 
 
 def completed(context: Any) -> dict[str, object]:

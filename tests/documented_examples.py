@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import real_data
-from markdown_blocks import ROOT, in_its_own_process, run_page
+from markdown_blocks import ROOT, Output, in_its_own_process, run_page, unlike_kept
 
 KEPT = Path(__file__).with_suffix(".json")
 TIMES = 2.0  # the kept figure: above that a run fails
@@ -109,7 +109,7 @@ def run(example: Example) -> Outcome:
         for name in example.data:
             shutil.copy(real_data.FOLDER / name, here)
         environment = {k: v for k, v in os.environ.items() if k not in ("GMLM_CACHE", "JAX_COMPILATION_CACHE_DIR", "XLA_FLAGS")}
-        environment |= {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(Path(made) / "cache"), "CI": "1"}
+        environment |= {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(Path(made) / "cache"), "CI": "1", "COLUMNS": "100"}
         command = [sys.executable, __file__, "--inside", example.name, "--seconds", str(example.limit)]
         with said.open("w") as output:
             status, seconds = measured(command, SLOW * example.limit, cwd=here, env=environment, stdout=output, stderr=subprocess.STDOUT)
@@ -142,7 +142,10 @@ def inside(name: str, seconds: float) -> None:
     most = ceil(1.25 * seconds) + 1  # systems count a limit more roughly than what was used
     resource.setrlimit(resource.RLIMIT_CPU, (most, most))
     if name.endswith(".md"):
-        run_page(ROOT / name, Path.cwd(), in_its_own_process)
+        outputs: list[Output] = []
+        run_page(ROOT / name, Path.cwd(), in_its_own_process, outputs)
+        print(*(o.text for o in outputs), sep="\n")
+        assert unlike_kept(ROOT / name, outputs) == [], f"other words than the kept ones: python docs/build_outputs.py {name}"
     elif name.endswith(".py"):
         sys.argv = [name]
         runpy.run_path(str(ROOT / name), run_name="__main__")

@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import io
+import json
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -21,6 +23,8 @@ LABS = ROOT / "examples" / "labs"
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *LABS.rglob("*.md")])  # of the documentation
 RUNS = ("gmlm", "python", "sh")
 PLAIN = ("text", "")  # shown, not run
+OUTPUTS_OF = (3, 11)  # the version of Python whose outputs are kept
+LEAST_ALIKE = 0.8  # of the words of an output
 NAME = re.compile(r"#\s*([\w.-]+\.gmlm)\b")
 
 
@@ -50,6 +54,21 @@ class Output:
 
     block: str
     text: str
+
+
+def alike(output: str, kept: str) -> bool:
+    """Whether the words of an output are nearly those of the kept one: numbers and times differ by machine."""
+    new, old = (re.findall(r"[a-z]{4,}", text.lower()) for text in (output, kept))
+    return SequenceMatcher(None, new, old, autojunk=False).ratio() >= LEAST_ALIKE
+
+
+def unlike_kept(page: Path, outputs: list[Output]) -> list[Output]:
+    """The outputs of a page that are unlike the kept ones, in the version of Python in which those were made."""
+    if sys.version_info[:2] != OUTPUTS_OF:
+        return []
+    table = json.loads((ROOT / "docs" / "outputs.json").read_text(encoding="utf-8"))
+    kept = {o["block"]: o["text"] for o in table.get(str(page.relative_to(ROOT)), [])}
+    return [o for o in outputs if not alike(o.text, kept.get(o.block, ""))]
 
 
 def blocks_of(page: Path) -> list[Block]:

@@ -2,19 +2,15 @@
 
 import importlib.util
 import re
-import sys
 import tomllib
 import warnings
-from difflib import SequenceMatcher
 
 import pytest
 from documented_examples import examples
-from markdown_blocks import LABS, PAGES, ROOT, Output, blocks_in, blocks_of, broken_links, run_page
+from markdown_blocks import LABS, PAGES, ROOT, Output, alike, blocks_in, blocks_of, broken_links, run_page, unlike_kept
 
 DOCS = ROOT / "docs"
 KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed"]
-OUTPUTS_OF = (3, 11)  # the version of Python whose outputs are kept
-LEAST_ALIKE = 0.8  # of the words of an output
 TUTORIAL = DOCS / "tutorial" / "first-model.md"
 NIGHT = {ROOT / e.name for e in examples() if e.night} - {TUTORIAL}  # `test_documented_examples.py` runs these beside their figures
 RUNNING = [p for p in PAGES if p not in NIGHT and any(b.language in ("gmlm", "python", "sh") for b in blocks_of(p))]
@@ -54,20 +50,13 @@ def of_page(page):
 
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.parametrize("page", [of_page(p) for p in RUNNING], ids=map(name, RUNNING))
-def test_every_block_of_a_page_runs(page, tmp_path):
+def test_every_block_of_a_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")  # as the kept outputs were printed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of the diagnostics, which the pages explain
         outputs: list[Output] = []
         assert run_page(page, tmp_path, outputs=outputs) > 0
-    if sys.version_info[:2] == OUTPUTS_OF:
-        kept = {o["block"]: o["text"] for o in load("build_outputs").kept().get(str(page.relative_to(ROOT)), [])}
-        assert [o for o in outputs if not alike(o.text, kept.get(o.block, ""))] == []
-
-
-def alike(output: str, kept: str) -> bool:
-    """Whether the words of an output are nearly those of the kept one: numbers and times differ by machine."""
-    new, old = (re.findall(r"[a-z]{4,}", text.lower()) for text in (output, kept))
-    return SequenceMatcher(None, new, old, autojunk=False).ratio() >= LEAST_ALIKE
+    assert unlike_kept(page, outputs) == []
 
 
 def test_each_kept_output_is_of_a_block_as_it_stands():

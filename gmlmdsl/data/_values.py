@@ -45,6 +45,7 @@ Array = np.ndarray
 
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet")  # the names of files that `read_table` reads end so
+NO_VALUES = ("", "?", ".", "-", "NA", "N/A", "NAN", "NONE")  # how tables write a missing cell
 MISSING = -1  # This is the code of a cell that was not observed.
 
 
@@ -476,6 +477,8 @@ def _verify(v: VariableArray, array: Array, good: Array, what: str, numbers: Arr
             help = f"-1 and +1 are spins: pass `({what} + 1) // 2`"
         elif np.issubdtype(array.dtype, np.integer) and found < 0 and v.first >= 0:
             help = f"if {found} stands for a missing cell or the end of a row, say so: `missing={found}`"
+    elif str(found).strip().upper() in NO_VALUES:
+        help = f"if {str(found)!r} stands for a missing cell, say so: `missing={str(found)!r}`"
     labels = [str(x) for x in v.labels]
     domain = f"values are {listed(labels)}" if len(labels) <= 30 else f"codes are 0..{len(labels) - 1}"
     shown = f"{str(found)!r}" if array.dtype.kind == "U" else f"{found}"

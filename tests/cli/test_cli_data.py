@@ -101,7 +101,7 @@ FAULTS = {
     "named column": ("x[0],x[1],x[2],x[3]\n1,-1,1,up\n", 'line 2, column `x[3]` is "up"'),
     "empty field": ("a,b,c,d\n1,,1,1\n", "line 2, column `b` is empty"),
     "not a number": ("1,-1,nan,1\n", 'is "nan"'),
-    "no rows": ("", "has no rows"),
+    "no rows": ("", "bad.csv is empty"),
     "only a header": ("a,b,c,d\n", "has no rows"),
     "too few columns": ("1,-1\n", "has 2 columns, the model has 4 cells"),
     "twice": ("a,a,b,c\n1,1,1,1\n", "two columns are called `a`"),

@@ -91,6 +91,7 @@ REFUSED = [
     ({"d": ["AC", "TTT"]}, "has 2 letters, expected 3", "a short string"),
     ({"d": [["A", "C", "GG"], ["T", "T", "T"]]}, "letters|shape|'GG'", "two letters in a cell"),
     ({"w": ["rain", "hail"]}, "'hail'", "an unknown label"),
+    ({"w": ["rain", "?"]}, r"`missing='\?'`", "a text for a missing cell"),
     ({"w": [0, 2]}, "is 2", "a code outside"),
     ({"s": [["up", "up", "up"], ["up", "up", "up"]]}, "must hold numbers", "texts for a spin"),
     ({"s": [[1, 1], [1, 1]]}, r"must have shape \(rows, 3\), got \(2, 2\)", "too few columns"),
