@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..explain import keyword_table
 from ..program import forms
-from ..syntax import tree
+from ..syntax import tree, words_after
 from ._document import Document
 from ._names import Declaration
 
@@ -40,6 +40,9 @@ MOST_LOOKED_AT = 2000  # characters before the place, for the call around it
 OPENS = re.compile(r"\b(model|mask|sampler|mixture|cycle|repeat|temper|choose|each|update)\b")
 ROOMS = ("graph", "network", "mask", "sampler", "verifier", "value", "domain", "index")
 BEGINS = r"(?:^|[{;])\s*"  # before a statement
+# The beginning of a statement about a model, up to the end of the text: the name of its model, if it has one.
+UNFINISHED = re.compile(r"^(?:mask|sampler|verifier|value)\s+\w+(?:\s+for\s+(\w+))?(?:.|\n(?!\w))*\Z", re.M)
+STATEMENT = re.compile(rf"^(?={'|'.join(BEGIN[''])})", re.M)  # at the margin, a statement of the file begins
 
 
 @dataclass(frozen=True)
@@ -64,37 +67,70 @@ def completions(document: Document, offset: int) -> list[Completion]:
 
 def _allowed(document: Document, offset: int, before: str, line: str) -> Iterator[Completion]:
     names = document.names.visible_at(offset, document.parsed)
+    if unfinished := UNFINISHED.search(before):
+        names = {**document.names.of_model(unfinished.group(1) or ""), **names}
     if part := re.search(r"\b(\w+)\.\w*$", line):
         yield from _of_part(document, names.get(part.group(1)))
-        return
-    if _begins(line) and not _is_continued(before):
+    elif _begins(line) and not _is_continued(before):
         for word in BEGIN.get(_braces(before), ()):
             yield Completion(word, "keyword", keyword_table()[word].does)
-        return
-    if re.search(r"~\s*\w*$", line):
-        masks = (d for d in names.values() if d.kind == "mask")
-        if re.search(r"\bwhere\s+\w+\s*~\s*\w*$", line):
-            yield from (Completion(d.name, "mask", d.text) for d in masks)
-            yield from _forms("mask")
-        else:
-            yield from _forms("distribution")
-        return
-    if re.search(rf"{BEGINS}({'|'.join((*CELLS, 'param', 'input'))})\b[^;{{}}]*:\s*\w*$", line):
-        yield from _forms("type")
-        yield from (Completion(d.name, d.kind, d.text) for d in names.values() if d.kind == "domain")
-        return
-    room = re.search(rf"{BEGINS}({'|'.join(ROOMS)})\b[^={{]*=\s*\w*$", line)
-    if room is not None:
-        yield from _forms({"domain": "type", "index": "type"}.get(room.group(1), room.group(1)))
-        return
-    if re.search(rf"{BEGINS}(mask|sampler|verifier|value)\s+\w+\s+for\s+\w*$", line):
-        yield from (Completion(d.name, d.kind, d.text) for d in names.values() if d.kind == "model")
-        return
+    else:
+        place = next((p for p in PLACES if re.search(p.before, line)), None)
+        yield from _inside(before, line, names) if place is None else place.words(names)
+
+
+def _inside(before: str, line: str, names: Mapping[str, Declaration]) -> Iterator[Completion]:
+    """Yield what may stand inside a statement, as the grammar tells."""
     called = _call(before)
     if called:
         yield from _options(called, line)
-    yield from (Completion(d.name, d.kind, d.text) for d in names.values())
-    yield from _forms("function")
+    statement = STATEMENT.split(re.sub(r"\w*$", "", before))[-1]
+    words, named = words_after(statement) or ((), True)
+    if named:
+        yield from _declared(names)
+        yield from _forms("function")
+    for word in sorted(set(words).difference(*BEGIN.values())):
+        yield Completion(word, "keyword", keyword_table()[word].does if word in keyword_table() else "")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in a line where some forms and names may stand.
+
+    Attributes:
+        before: the pattern of the line up to the place.
+        rooms: the groups of the forms.
+        kinds: the kinds of the names.
+        only: the only form of the groups, or "" for all.
+    """
+
+    before: str
+    rooms: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    only: str = ""
+
+    def words(self, names: Mapping[str, Declaration]) -> Iterator[Completion]:
+        """Yield the names, and then the forms."""
+        if self.kinds:
+            yield from _declared(names, *self.kinds)
+        yield from (c for room in self.rooms for c in _forms(room) if self.only in ("", c.word))
+
+
+PLACES = (
+    Place(r"\bwhere\s+\w+\s*~\s*\w*$", ("mask",), ("mask",)),
+    Place(r"~\s*\w*$", ("distribution",)),
+    Place(rf"{BEGINS}({'|'.join((*CELLS, 'param', 'input'))})\b[^;{{}}]*:\s*\w*$", ("type",), ("domain",)),
+    *(Place(rf"{BEGINS}{room}\b[^={{]*=\s*\w*$", (room,)) for room in ROOMS if room not in ("domain", "index")),
+    Place(rf"{BEGINS}(domain|index)\b[^={{]*=\s*\w*$", ("type",)),
+    Place(rf"{BEGINS}((mask|sampler|verifier|value)\s+\w+\s+for|use)\s+\w*$", (), ("model",)),
+    Place(rf"{BEGINS}gauge\s+\w*$", ("gauge",)),
+    Place(r"\bin\s+\w*$", ("type",), ("index", "graph", "domain"), only="range"),
+)
+
+
+def _declared(names: Mapping[str, Declaration], *kinds: str) -> Iterator[Completion]:
+    """Yield the names of some kinds, or all names."""
+    return (Completion(d.name, d.kind, d.text) for d in names.values() if not kinds or d.kind in kinds)
 
 
 def _forms(room: str) -> Iterator[Completion]:

@@ -110,6 +110,10 @@ class NameTable:
         local = {o.declaration.name: o.declaration for o in self.occurrences if here is not None and _within(o.span, here.span)}
         return {**of_model, **local, **self.file, **of_model}
 
+    def of_model(self, name: str) -> Visible:
+        """Return the names of a model, or of the last model if there is none of that name."""
+        return self.models.get(name) or next(reversed(self.models.values()), {})
+
     # Declarations
 
     def _declare_file(self, parsed: tree.SyntaxTree, read: set[Path], folder: Path) -> None:

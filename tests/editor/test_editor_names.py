@@ -96,6 +96,17 @@ sampler walk { update x[K] where K ~ one }
         ("index s = r", {"range"}, {"repeat"}),
         ("mask k for i", {"ising"}, {"if"}),
         ("# fac", set(), {"factor"}),
+        ("mask two = subsets(", {"x", "h", "site", "sum"}, set()),
+        ("mask two for ising = subsets(", {"x"}, set()),
+        ("sampler t { update ", {"x", "site"}, {"where"}),
+        ("sampler t { update x[K] ", {"where", "independently"}, {"x", "sum", "update"}),
+        ("mask two s", {"sees"}, {"site", "sum", "sampler"}),
+        ("model other {\n  var y : spin\n  factor y ", {"for", "and"}, {"y", "sum", "factor", "var"}),
+        ("model other {\n  var y : spin\n  factor if y == 1 t", {"then"}, {"tanh"}),
+        ("model other {\n  var y : spin\n  factor y * ", {"n", "sum"}, {"for", "where"}),
+        ("model other {\n  var y : spin\n  factor y for i in ", {"site", "G", "range", "yes"}, {"y", "sum"}),
+        ("model other {\n  use ", {"ising"}, {"site", "sum"}),
+        ("model other {\n  param J\n  gauge z", {"zero_sum"}, {"sum"}),
     ],
 )
 def test_what_may_stand_is_offered(line: str, wanted: set[str], unwanted: set[str]):
