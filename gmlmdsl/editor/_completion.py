@@ -38,7 +38,7 @@ NESTED = {"cycle": "sampler", "repeat": "sampler", "temper": "sampler", "mixture
 CELLS = ("var", "latent", "given")
 MOST_LOOKED_AT = 2000  # characters before the place, for the call around it
 OPENS = re.compile(r"\b(model|mask|sampler|mixture|cycle|repeat|temper|choose|each|update)\b")
-ROOMS = ("graph", "network", "mask", "sampler", "verifier", "value", "domain", "index")
+ROOMS = ("graph", "network", "mask", "sampler", "verifier", "value")
 BEGINS = r"(?:^|[{;])\s*"  # before a statement
 # The beginning of a statement about a model, up to the end of the text: the name of its model, if it has one.
 UNFINISHED = re.compile(r"^(?:mask|sampler|verifier|value)\s+\w+(?:\s+for\s+(\w+))?(?:.|\n(?!\w))*\Z", re.M)
@@ -75,8 +75,12 @@ def _allowed(document: Document, offset: int, before: str, line: str) -> Iterato
         for word in BEGIN.get(_braces(before), ()):
             yield Completion(word, "keyword", keyword_table()[word].does)
     else:
-        place = next((p for p in PLACES if re.search(p.before, line)), None)
-        yield from _inside(before, line, names) if place is None else place.words(names)
+        for place, rooms, kinds in PLACES:
+            if re.search(place, line):
+                yield from (d for d in _declared(names) if d.kind in kinds)
+                yield from (c for room in rooms for c in _forms(room))
+                return
+        yield from _inside(before, line, names)
 
 
 def _inside(before: str, line: str, names: Mapping[str, Declaration]) -> Iterator[Completion]:
@@ -90,51 +94,29 @@ def _inside(before: str, line: str, names: Mapping[str, Declaration]) -> Iterato
         yield from _declared(names)
         yield from _forms("function")
     for word in sorted(set(words).difference(*BEGIN.values())):
-        yield Completion(word, "keyword", keyword_table()[word].does if word in keyword_table() else "")
+        yield Completion(word, "keyword", keyword_table()[word].does)
 
 
-@dataclass(frozen=True)
-class Place:
-    """A place in a line where some forms and names may stand.
-
-    Attributes:
-        before: the pattern of the line up to the place.
-        rooms: the groups of the forms.
-        kinds: the kinds of the names.
-        only: the only form of the groups, or "" for all.
-    """
-
-    before: str
-    rooms: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    only: str = ""
-
-    def words(self, names: Mapping[str, Declaration]) -> Iterator[Completion]:
-        """Yield the names, and then the forms."""
-        if self.kinds:
-            yield from _declared(names, *self.kinds)
-        yield from (c for room in self.rooms for c in _forms(room) if self.only in ("", c.word))
-
-
-PLACES = (
-    Place(r"\bwhere\s+\w+\s*~\s*\w*$", ("mask",), ("mask",)),
-    Place(r"~\s*\w*$", ("distribution",)),
-    Place(rf"{BEGINS}({'|'.join((*CELLS, 'param', 'input'))})\b[^;{{}}]*:\s*\w*$", ("type",), ("domain",)),
-    *(Place(rf"{BEGINS}{room}\b[^={{]*=\s*\w*$", (room,)) for room in ROOMS if room not in ("domain", "index")),
-    Place(rf"{BEGINS}(domain|index)\b[^={{]*=\s*\w*$", ("type",)),
-    Place(rf"{BEGINS}((mask|sampler|verifier|value)\s+\w+\s+for|use)\s+\w*$", (), ("model",)),
-    Place(rf"{BEGINS}gauge\s+\w*$", ("gauge",)),
-    Place(r"\bin\s+\w*$", ("type",), ("index", "graph", "domain"), only="range"),
+# Places in a line where some forms and names alone may stand: the pattern of the line up to there, the
+# groups of the forms or their names, and the kinds of the names.
+PLACES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    (r"\bwhere\s+\w+\s*~\s*\w*$", ("mask",), ("mask",)),
+    (r"~\s*\w*$", ("distribution",), ()),
+    (rf"{BEGINS}({'|'.join((*CELLS, 'param', 'input'))})\b[^;{{}}]*:\s*\w*$", ("type",), ("domain",)),
+    *((rf"{BEGINS}{room}\b[^={{]*=\s*\w*$", (room,), ()) for room in ROOMS),
+    (rf"{BEGINS}(domain|index)\b[^={{]*=\s*\w*$", ("type",), ()),
+    (rf"{BEGINS}((mask|sampler|verifier|value)\s+\w+\s+for|use)\s+\w*$", (), ("model",)),
+    (rf"{BEGINS}gauge\s+\w*$", ("gauge",), ()),
+    (r"\bin\s+\w*$", ("range",), ("index", "graph", "domain")),
 )
 
 
-def _declared(names: Mapping[str, Declaration], *kinds: str) -> Iterator[Completion]:
-    """Yield the names of some kinds, or all names."""
-    return (Completion(d.name, d.kind, d.text) for d in names.values() if not kinds or d.kind in kinds)
+def _declared(names: Mapping[str, Declaration]) -> Iterator[Completion]:
+    return (Completion(d.name, d.kind, d.text) for d in names.values())
 
 
 def _forms(room: str) -> Iterator[Completion]:
-    return (Completion(f.name, "form", f"{f.shown}: {f.doc}") for f in forms.FORMS if f.room == room)
+    return (Completion(f.name, "form", f"{f.shown}: {f.doc}") for f in forms.FORMS if room in (f.room, f.name))
 
 
 def _of_part(document: Document, declared: Declaration | None) -> Iterator[Completion]:
