@@ -75,16 +75,16 @@ def _allowed(document: Document, offset: int, before: str, line: str) -> Iterato
         for word in BEGIN.get(_braces(before), ()):
             yield Completion(word, "keyword", keyword_table()[word].does)
     else:
-        for place, rooms, kinds in PLACES:
-            if re.search(place, line):
-                yield from (d for d in _declared(names) if d.kind in kinds)
-                yield from (c for room in rooms for c in _forms(room))
-                return
         yield from _inside(before, line, names)
 
 
 def _inside(before: str, line: str, names: Mapping[str, Declaration]) -> Iterator[Completion]:
     """Yield what may stand inside a statement, as the grammar tells."""
+    for place, rooms, kinds in PLACES:
+        if re.search(place, line):
+            yield from (d for d in _declared(names) if d.kind in kinds)
+            yield from (c for room in rooms for c in _forms(room))
+            return
     called = _call(before)
     if called:
         yield from _options(called, line)
