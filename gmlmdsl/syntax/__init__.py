@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from . import _tree as tree
+from ._machine import words_after
 from ._old_forms import old_forms
-from ._parse import parse, parse_with_errors, read_source, words_after
+from ._parse import parse, parse_with_errors, read_source
 from ._words import NAMES as KEYWORDS
 from ._words import RESERVED
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from .._diagnostics import Source, Span
+from .._diagnostics import GmlmError, Source, Span
 from ._build import BUILDERS, NESTING
-from ._lex import MAX_DEPTH, Token
-from ._tables import ABSENT, END, Rule, Tables
+from ._lex import MAX_DEPTH, Token, tokenize
+from ._tables import ABSENT, END, Rule, Tables, load_tables
+from ._words import NAMES
 
 # No level of nesting takes as many parts. A longer stack is nested too deep.
 MAX_STACK = 10 * MAX_DEPTH
@@ -209,3 +210,30 @@ def can_follow(tables: Tables, states: list[int], terminal: str) -> bool:
         kept -= rule.size - drop
         below = pushed[-1] if pushed else states[kept - 1]
         pushed.append(tables.gotos[below][rule.origin])
+
+
+def words_after(text: str) -> tuple[frozenset[str], bool] | None:
+    """Return what may come next after the beginning of a statement.
+
+    Args:
+        text: whole statements, and the beginning of one more.
+
+    Returns:
+        The words of the language that may come next, and whether a name may continue the statement.
+            In the place of a name, the words that may also be names are left out. None if the text
+            has syntax errors.
+    """
+    tables = load_tables()
+    try:
+        tokens = tokenize(Source("<text>", text), tables)
+    except GmlmError:
+        return None
+    stack, last = Stack(), len(tokens.tokens) - 1
+    stop = run(tables, tokens.source, tokens.tokens, stack, until=last)
+    if tokens.faults or stop is None or stop.at != last:
+        return None
+    terminals = viable(tables, stack.states)
+    words = frozenset(word for word, t in tables.literals.items() if word.isalpha() and t in terminals)
+    ends = terminals & {tables.literals["}"], END}  # after a whole statement, of which another may begin with a name
+    named = "NAME" in terminals and (not ends or text.rstrip().endswith("{"))
+    return words - NAMES if named else words, named

@@ -11,10 +11,9 @@ from pathlib import Path
 from .._diagnostics import Diagnostic, GmlmError, Source, Span, in_text_order
 from ..files import reading
 from ._lex import Tokens, tokenize
-from ._machine import Stack, run, viable
-from ._tables import END, load_tables
+from ._machine import Stack, run
+from ._tables import load_tables
 from ._tree import SyntaxTree
-from ._words import NAMES
 from .limits import MAX_BYTES
 
 ARCHIVE = b"PK\x03\x04"  # the first bytes of a zip file
@@ -69,33 +68,6 @@ def parse_with_errors(text: str, path: str = "<text>") -> tuple[SyntaxTree, tupl
 
         stack, errors, skipped = recover(tables, tokens, stack, stop)
     return _tree(tokens, stack), in_text_order(errors), skipped
-
-
-def words_after(text: str) -> tuple[frozenset[str], bool] | None:
-    """Return what may come next after the beginning of a statement.
-
-    Args:
-        text: whole statements, and the beginning of one more.
-
-    Returns:
-        The words of the language that may come next, and whether a name may continue the statement.
-            In the place of a name, the words that may also be names are left out. None if the text
-            has syntax errors.
-    """
-    tables = load_tables()
-    try:
-        tokens = tokenize(Source("<text>", text), tables)
-    except GmlmError:
-        return None
-    stack, last = Stack(), len(tokens.tokens) - 1
-    stop = run(tables, tokens.source, tokens.tokens, stack, until=last)
-    if tokens.faults or stop is None or stop.at != last:
-        return None
-    terminals = viable(tables, stack.states)
-    words = frozenset(word for word, t in tables.literals.items() if word.isalpha() and t in terminals)
-    ends = terminals & {tables.literals["}"], END}  # after a whole statement, of which another may begin with a name
-    named = "NAME" in terminals and (not ends or text.rstrip().endswith("{"))
-    return words - NAMES if named else words, named
 
 
 def _tree(tokens: Tokens, stack: Stack) -> SyntaxTree:
