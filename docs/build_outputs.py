@@ -40,10 +40,9 @@ def with_outputs(text: str, outputs: list[dict[str, str]]) -> str:
     """Return the text of a page with the output of each block below it, where the page does not show one itself."""
     from markdown_blocks import PLAIN, blocks_in
 
-    said = {o["block"]: o["text"] for o in outputs}
-    blocks, lines = blocks_in(text), text.split("\n")
+    blocks, lines, said = blocks_in(text), text.split("\n"), list(outputs)
     for block, after in reversed(list(zip_longest(blocks, blocks[1:]))):
-        shown = said.get(block.digest, "")
+        shown = said.pop()["text"] if said and said[-1]["block"] == block.digest else ""
         if shown and not (after is not None and after.language in PLAIN and _adjacent(block, after, lines)):
             fence = "`" * (3 + shown.count("```"))
             lines[block.end : block.end] = ["", f"{fence}{{code-block}} text", ":class: output", "", *shown.split("\n"), fence]

@@ -252,7 +252,7 @@ def _verify_rows(x: object, what: str) -> None:
     """Reject None and the name of a file: neither is rows."""
     if x is None:
         raise fail("E502", f"{what} must be rows of data, and is None", help="pass an array of rows, a DataFrame, or a dict by variable")
-    if isinstance(x, str | os.PathLike) and Path(x).suffix in TABLES:
+    if isinstance(x, str | os.PathLike) and Path(x).suffix.lower() in TABLES:
         name = os.fspath(x)
         raise fail("E502", f"{what} must be rows of data, and is a file's name", help=f"`gm.read_table({name!r})` reads its rows")
 

@@ -42,7 +42,7 @@ ROOMS = ("graph", "network", "mask", "sampler", "verifier", "value")
 BEGINS = r"(?:^|[{;])\s*"  # before a statement
 # The beginning of a statement about a model, up to the end of the text: the name of its model, if it has one.
 UNFINISHED = re.compile(r"^(?:mask|sampler|verifier|value)\s+\w+(?:\s+for\s+(\w+))?(?:.|\n(?!\w))*\Z", re.M)
-STATEMENT = re.compile(rf"^(?={'|'.join(BEGIN[''])})", re.M)  # at the margin, a statement of the file begins
+STATEMENT = re.compile(rf"^(?=(?:{'|'.join(BEGIN[''])})\b)", re.M)  # at the margin, a statement of the file begins
 
 
 @dataclass(frozen=True)
