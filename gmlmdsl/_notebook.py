@@ -88,14 +88,15 @@ def without_traceback(shell: Any, kind: type, error: GmlmError, trace: Traceback
     A shell calls this for each `GmlmError` that a cell does not catch.
     """
     frames = [f for f in traceback.extract_tb(trace) if not f.filename.startswith(PACKAGE) and f.name == "<module>"]
-    where = [f"Cell In[{shell.execution_count}], line {frames[-1].lineno}: {frames[-1].line}"] if frames else []
+    of_python = frames and not (frames[-1].line or "").startswith("get_ipython().run_cell_magic")
+    where = [f"Cell In[{shell.execution_count}], line {frames[-1].lineno}: {frames[-1].line}"] if of_python else []
     lines = [*where, *highlighted(str(error), in_colour).splitlines()]
     print("\n".join(lines), file=sys.stderr)
     return lines
 
 
 def run_cell(line: str, cell: str, names: dict[str, Any]) -> Message:
-    """Make a program of a cell and assign it; of a cell with faults only the faults are shown.
+    """Make a program of a cell and assign it.
 
     Args:
         line: the words after `%%gmlm`: the name of the program, then its inputs.
@@ -103,15 +104,15 @@ def run_cell(line: str, cell: str, names: dict[str, Any]) -> Message:
         names: the names of the notebook, in which inputs are evaluated and the program is stored.
 
     Returns:
-        What the notebook shows: the contents of the program and its warnings, or its faults.
+        What the notebook shows: the contents of the program and its warnings.
+
+    Raises:
+        GmlmError: the faults of the cell. The name keeps its value, and a run of all cells stops here.
     """
-    try:
-        name, inputs = _arguments(line, names)
-        # The first line is that of `%%gmlm`, so that lines are counted as the notebook counts them.
-        program = BoundProgram(check_source(Source(f"cell {name}", f"\n{cell}")), inputs, None)
-        found = [*program.warnings, *(w for m in program.checked.models for w in program.model(m).warnings if w not in program.warnings)]
-    except GmlmError as error:
-        return Message("\n\n".join(rendered(error.diagnostics)))
+    name, inputs = _arguments(line, names)
+    # The first line is that of `%%gmlm`, so that lines are counted as the notebook counts them.
+    program = BoundProgram(check_source(Source(f"cell {name}", f"\n{cell}")), inputs, None)
+    found = [*program.warnings, *(w for m in program.checked.models for w in program.model(m).warnings if w not in program.warnings)]
     names[name] = program
     title = f"{name}: {'; '.join(_contents(program)) or 'nothing is declared'}"
     return Message(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import html
+import linecache
 import re
 from types import SimpleNamespace
 from typing import Any
@@ -106,32 +106,36 @@ def test_warnings_are_shown_and_the_program_is_kept(shell: Shell):
     ],
 )
 def test_faults_are_shown_and_nothing_is_assigned(shell: Shell, line: str, cell: str, message: str):
-    shown = run(shell, line, cell)
-    assert message in repr(shown)
-    assert "help:" in repr(shown)
+    with pytest.raises(gm.GmlmError) as caught:
+        run(shell, line, cell)
+    assert message in str(caught.value)
+    assert "help:" in str(caught.value)
     assert "votes" not in shell.user_ns
 
 
-def test_a_fault_is_highlighted_with_the_name_of_the_cell_and_the_line_as_the_notebook_counts(shell: Shell):
-    """The line of `%%gmlm` is the first."""
-    shown = run(shell, "v", "model m {\n  var x : bit\n  factor x < y\n}")
-    assert "--> cell v:4:14\n" in repr(shown)
-    page = shown._repr_html_()
-    assert re.sub("<[^>]*>", "", page) == html.escape(repr(shown))
-    red = re.findall('<span style="color: #d9403a; font-weight: bold">(.*?)</span>', page)
-    assert [red[0][:6], red[1].strip()[:2]] == ["error[", "^ "]
-    assert "x &lt; y" in page
+def uncaught(shell: Shell, code: str, names: dict[str, Any]) -> list[str]:
+    """The lines that the shell's handler shows of an error of `code`."""
+    linecache.cache["cell"] = (len(code), None, code.splitlines(keepends=True), "cell")
+    with pytest.raises(shell.kinds) as caught:
+        exec(compile(code, "cell", "exec"), names)
+    return shell.handler(shell, caught.type, caught.value, caught.tb)
+
+
+def test_a_fault_of_a_cell_is_highlighted_and_ends_a_run_of_all_cells(shell: Shell):
+    """The name of the cell is said, and its lines as the notebook counts them: `%%gmlm` is the first."""
+    kernel = SimpleNamespace(run_cell_magic=lambda name, line, cell: run(shell, line, cell))
+    code = f"get_ipython().run_cell_magic('gmlm', 'v', {'model m {' + chr(10) + '  var x : bit' + chr(10) + '  factor x < y' + chr(10) + '}'!r})"
+    lines = uncaught(shell, code, {"get_ipython": lambda: kernel})
+    assert lines[0].startswith("\033[1;31merror[E203 ")
+    assert re.sub(r"\033\[[\d;]*m", "", lines[1]) == " --> cell v:4:14"
+    assert "run_cell_magic" not in "".join(lines)
+    assert any(re.search(r"\033\[1;31m *\^", line) for line in lines)
 
 
 def test_an_uncaught_error_shows_the_line_of_the_cell_and_no_traceback(shell: Shell, capsys: pytest.CaptureFixture[str]):
     run(shell, "votes n=size w=weights")
-    try:
-        exec(
-            compile("def go(x):\n    return votes.model().fit(x, mask='one')\ngo(np.ones((3, 4)))", "cell", "exec"),
-            {"np": np} | shell.user_ns,
-        )
-    except shell.kinds as error:
-        lines = shell.handler(shell, type(error), error, error.__traceback__)
+    code = "def go(x):\n    return votes.model().fit(x, mask='one')\ngo(np.ones((3, 4)))"
+    lines = uncaught(shell, code, {"np": np} | shell.user_ns)
     assert lines[0].startswith("Cell In[7], line 3: ")
     assert lines[1].startswith("\033[1;31merror[E501 ")
     said = capsys.readouterr().err
