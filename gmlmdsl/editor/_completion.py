@@ -67,6 +67,9 @@ def completions(document: Document, offset: int) -> list[Completion]:
 
 def _allowed(document: Document, offset: int, before: str, line: str) -> Iterator[Completion]:
     names = document.names.visible_at(offset, document.parsed)
+    if (depth := _depth(before)) and not any(s.span.start <= offset <= s.span.end for s in document.parsed.statements):
+        closed = Document(document.path, f"{before}\n{'}' * depth}")  # A model without its end could not be parsed.
+        names = {**closed.names.visible_at(offset, closed.parsed), **names}
     if unfinished := UNFINISHED.search(before):
         names = {**document.names.of_model(unfinished.group(1) or ""), **names}
     if part := re.search(r"\b(\w+)\.\w*$", line):
@@ -163,6 +166,12 @@ def _is_continued(before: str) -> bool:
     """Return whether the line goes on with the one before: a parenthesis or list is open."""
     text = re.sub(r"#[^\n]*", "", before)
     return text.count("(") > text.count(")") or text.count("[") > text.count("]")
+
+
+def _depth(before: str) -> int:
+    """Return how many braces are open."""
+    text = re.sub(r"#[^\n]*", "", before)
+    return max(0, text.count("{") - text.count("}"))
 
 
 def _braces(before: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .._diagnostics import Diagnostic, GmlmError, Source, Span
 from ..program import ParsedText, Program, check_file
 from ..syntax import parse_with_errors, tree
-from ._names import NameTable
+from ._names import NameTable, is_file
 
 if TYPE_CHECKING:
     from ..graph import Lowered
@@ -112,4 +112,4 @@ class Document:
 
     def is_own(self, span: Span | None) -> bool:
         """Return whether a span lies in this text, and not in an imported file."""
-        return span is not None and span.source.path == self.path
+        return span is not None and is_file(span.source.path, self.path)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .._diagnostics import Diagnostic, GmlmError, Span, fail
 from ..syntax import RESERVED, format_source
 from ._document import Document
-from ._names import Occurrence
+from ._names import Declaration, Occurrence, is_file
 
 MOST_TITLE = 40  # characters of a text in the title of a fix
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -27,33 +27,64 @@ def renamed_place(document: Document, offset: int) -> Occurrence:
     """Return the name at a place that may be renamed.
 
     Raises:
-        GmlmError: E507 if there is none, or if another file declares it.
+        GmlmError: E507 if there is none.
     """
     found = document.names.at(offset)
     if found is None:
         raise fail("E507", "there is no name to rename here", help="place the pointer on a name that the program declares")
-    if not document.is_own(found.declaration.span):
-        path = found.declaration.span.source.path
-        raise fail("E507", f"`{found.declaration.name}` is declared in {path}", help="rename it there, and in all files that import it")
     return found
 
 
-def rename(document: Document, offset: int, new: str) -> list[Edit]:
-    """Return the edits that give the name at a place, and all its uses in the text, another name.
+def uses(texts: Iterable[Document], declaration: Declaration) -> list[Span]:
+    """Return the places of a declaration in some texts, which may import its file."""
+    return [o.span for text in texts if declaration.name in text.text for o in text.names.of(declaration)]
+
+
+def references(texts: Sequence[Document], offset: int, declared: bool) -> list[Span]:
+    """Return the places in all texts of the name at a place of the first text; none if there is no name.
+
+    Args:
+        texts: the text with the place, and the other texts of the workspace.
+        offset: the place.
+        declared: whether the place of the declaration is among them.
+    """
+    found = texts[0].names.at(offset)
+    if found is None:
+        return []
+    place = found.declaration.span
+    spans = uses(texts, found.declaration)
+    return [s for s in spans if declared or s.start != place.start or not is_file(s.source.path, place.source.path)]
+
+
+def rename(document: Document, offset: int, new: str, others: Sequence[Document] = ()) -> list[Edit]:
+    """Return the edits that give the name at a place, and all its uses, another name.
+
+    Args:
+        document: the text with the name.
+        offset: its place.
+        new: the new name.
+        others: the other texts of the workspace. The file that declares the name must be among
+            them if it is another one. All uses in them are renamed too.
 
     Raises:
-        GmlmError: E507 if there is no such name, if the new one is no name, or if it is visible
-            where the old one is used.
+        GmlmError: E507 if there is no such name, if its file is unknown, if the new one is no name,
+            or if it is visible where the old one is used.
     """
-    found = renamed_place(document, offset)
+    declaration = renamed_place(document, offset).declaration
+    if not any(d.is_own(declaration.span) for d in (document, *others)):
+        path = declaration.span.source.path
+        raise fail("E507", f"`{declaration.name}` is declared in {path}", help="open the folder of that file and of all that import it")
     if not NAME.fullmatch(new) or new in RESERVED:
         help = "a name has letters, digits and `_`, does not begin with a digit, and is no operator"
         raise fail("E507", f"`{new}` is not a name", help=help)
-    uses = document.names.of(found.declaration)
-    taken = next((n[new] for u in uses if new in (n := document.names.visible_at(u.span.start, document.parsed))), None)
-    if taken is not None and taken != found.declaration:
-        raise fail("E507", f"`{new}` is taken: `{taken.text.splitlines()[0]}`", help="choose another name")
-    return [Edit(u.span, new) for u in uses]
+    for text in (document, *(d for d in others if new in d.text)):
+        names = [text.names.visible_at(s.start, text.parsed) for s in uses([text], declaration)]
+        of_file = text.names.file.get(declaration.name)
+        names += [text.names.file] * (of_file is not None and of_file.is_same(declaration))
+        taken = next((n[new] for n in names if new in n), None)
+        if taken is not None and not taken.is_same(declaration):
+            raise fail("E507", f"`{new}` is taken: `{taken.text.splitlines()[0]}`", help="choose another name")
+    return [Edit(span, new) for span in uses((document, *others), declaration)]
 
 
 def formatted(document: Document) -> list[Edit]:

@@ -8,6 +8,7 @@ parsed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -19,6 +20,7 @@ from ..syntax import parse_with_errors, read_source, tree
 
 MOST_IMPORTS = 50  # files that are read for their names
 CALLED = ("function", "network")  # the kinds of names that are called; others are words of forms
+LOCAL = ("index name", "block", "argument")  # kinds of names of a single statement
 KINDS = {
     tree.Domain: "domain",
     tree.IndexSet: "index",
@@ -60,6 +62,17 @@ class Declaration:
         first, _, more = self.statement.span.text.partition("\n")
         return first.rstrip(" {") if self.kind in ("model", "mask", "sampler") else f"{first}\n{more}".rstrip()
 
+    def is_same(self, other: Declaration) -> bool:
+        """Return whether two texts, which may be of different times, mean one declaration of one file."""
+        if (self.name, self.kind, self.model) != (other.name, other.kind, other.model):
+            return False
+        return is_file(self.span.source.path, other.span.source.path) and (self.kind not in LOCAL or self.span.start == other.span.start)
+
+
+def is_file(path: str, other: str) -> bool:
+    """Return whether two paths lead to the same file."""
+    return path == other or os.path.realpath(path) == os.path.realpath(other)
+
 
 @dataclass(frozen=True)
 class Occurrence:
@@ -97,7 +110,7 @@ class NameTable:
 
     def of(self, declaration: Declaration) -> list[Occurrence]:
         """Return all occurrences of a declaration in the text, its own place included."""
-        return [o for o in self.occurrences if o.declaration == declaration]
+        return [o for o in self.occurrences if o.declaration.is_same(declaration)]
 
     def visible_at(self, offset: int, parsed: tree.SyntaxTree) -> dict[str, Declaration]:
         """Return the names that a statement at a place of the text may mention."""

@@ -5,7 +5,8 @@ Reference: the Language Server Protocol, version 3.17.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,15 @@ from pygls.uris import to_fs_path
 
 from .._diagnostics import Diagnostic, GmlmError, Span
 from ..graph import versions
+from ..syntax import read_source
 from ._completion import completions
 from ._document import Document, Place
-from ._edits import Edit, fixes, formatted, rename, renamed_place, titled
+from ._edits import Edit, fixes, formatted, references, rename, renamed_place, titled
 from ._hover import hover
 from ._outline import LEGEND, Symbol, outline, shapes, word_kinds
 
 SOURCE = "gmlm"
+MOST_FOLDERS = 1000  # that are searched for other programs
 SYMBOLS = {
     "model": t.SymbolKind.Class,
     "mask": t.SymbolKind.Method,
@@ -62,6 +65,14 @@ class Server(LanguageServer):
             kept = found.version, Document(to_fs_path(uri) or uri, found.source, kept and kept[1])
             self._open[uri] = kept
         return kept[1]
+
+    def others(self, uri: str) -> list[Document]:
+        """Return the other programs of the opened folders, or of the folder of a text if none is opened."""
+        own = to_fs_path(uri) or uri
+        roots = [to_fs_path(folder) or folder for folder in self.workspace.folders] or [os.path.dirname(own)]
+        paths = sorted({os.path.realpath(path) for root in roots for path in _programs(root)} - {os.path.realpath(own)})
+        opened = {os.path.realpath(d.path): d.source for d in self.workspace.text_documents.values()}
+        return [Document(path, text) for path in paths if (text := opened.get(path, _text(path)))]
 
     def forget(self, uri: str) -> None:
         """Forget a text that was closed."""
@@ -128,10 +139,9 @@ def _add_reading(server: Server) -> None:
     @server.feature(t.TEXT_DOCUMENT_REFERENCES)
     def referred(params: t.ReferenceParams) -> list[t.Location]:
         document, offset = _at(server, params)
-        found = document.names.at(offset)
-        uses = [] if found is None else document.names.of(found.declaration)
-        kept = [u for u in uses if params.context.include_declaration or found is None or u.span != found.declaration.span]
-        return [t.Location(params.text_document.uri, _range(document, u.span)) for u in kept]
+        texts = (document, *server.others(params.text_document.uri))
+        kept = references(texts, offset, params.context.include_declaration)
+        return [_location(document, params.text_document.uri, s) for s in kept]
 
     @server.feature(t.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
     def highlighted(params: t.DocumentHighlightParams) -> list[t.DocumentHighlight]:
@@ -183,10 +193,14 @@ def _add_writing(server: Server) -> None:
     def renamed(params: t.RenameParams) -> t.WorkspaceEdit:
         document, offset = _at(server, params)
         try:
-            edits = rename(document, offset, params.new_name)
+            edits = rename(document, offset, params.new_name, server.others(params.text_document.uri))
         except GmlmError as error:
             raise JsonRpcInvalidParams(str(error.diagnostics[0].message)) from None
-        return t.WorkspaceEdit(changes={params.text_document.uri: _edits(document, edits)})
+        changes: dict[str, list[t.TextEdit]] = {}
+        for edit in edits:
+            where = _location(document, params.text_document.uri, edit.span)
+            changes.setdefault(where.uri, []).append(t.TextEdit(where.range, edit.text))
+        return t.WorkspaceEdit(changes=changes)
 
     @server.feature(t.TEXT_DOCUMENT_CODE_ACTION, t.CodeActionOptions([t.CodeActionKind.QuickFix]))
     def mended(params: t.CodeActionParams) -> list[t.CodeAction]:
@@ -194,6 +208,20 @@ def _add_writing(server: Server) -> None:
         document = server.document(uri)
         start, end = (document.offset(Place(p.line, p.character)) for p in (params.range.start, params.range.end))
         return [_action(document, uri, d, edits) for d, edits in fixes(document, start, end)]
+
+
+def _programs(root: str) -> Iterator[str]:
+    """Yield the programs in a folder and below; hidden folders are left out."""
+    for k, (folder, below, files) in enumerate(os.walk(root)):
+        below[:] = sorted(f for f in below if not f.startswith(".") and f != "node_modules") if k < MOST_FOLDERS else ()
+        yield from (os.path.join(folder, f) for f in files if f.endswith(".gmlm"))
+
+
+def _text(path: str) -> str:
+    try:
+        return read_source(path).text
+    except GmlmError:
+        return ""
 
 
 def _action(document: Document, uri: str, d: Diagnostic, edits: Sequence[Edit]) -> t.CodeAction:

@@ -103,7 +103,8 @@ sampler walk { update x[K] where K ~ one }
         ("mask two s", {"sees"}, {"site", "sum", "sampler"}),
         ("model other {\n  var y : spin\n  factor y ", {"for", "and"}, {"y", "sum", "factor", "var"}),
         ("model other {\n  var y : spin\n  factor if y == 1 t", {"then"}, {"tanh"}),
-        ("model other {\n  var y : spin\n  factor y * ", {"n", "sum"}, {"for", "where"}),
+        ("model other {\n  var y : spin\n  factor y * ", {"n", "y", "sum"}, {"for", "where", "x"}),
+        ("model other {\n  var y : spin\n  param k[i in site]\n  factor y * if k[0] > 0 then ", {"y", "k"}, {"x", "h"}),
         ("model other {\n  var y : spin\n  factor y for i in ", {"site", "G", "range", "yes"}, {"y", "sum"}),
         ("model other {\n  use ", {"ising"}, {"site", "sum"}),
         ("model other {\n  param J\n  gauge z", {"zero_sum"}, {"sum"}),
@@ -130,6 +131,38 @@ def test_names_of_a_copied_model_and_of_an_import(tmp_path: Path):
     assert {c.word for c in completions(Document(document.path, unfinished), len(unfinished))} == {"x"}
     with pytest.raises(gm.GmlmError, match=r"declared in .*lib\.gmlm"):
         rename(document, text.index("site]"), "place")
+
+
+def test_a_name_is_renamed_in_the_files_that_share_it(tmp_path: Path):
+    """A chain of imports and a neighbour: all uses change, names of the same spelling elsewhere stay, and a clash is refused."""
+    texts = {
+        "lib.gmlm": "index site = range(3)\nmodel base { var x[i in site] : bit }\n",
+        "mid.gmlm": 'import "lib.gmlm"\nmask one for base = subsets(x, size = 1)\n',
+        "m.gmlm": 'import "mid.gmlm"\nmodel two { var x[i in site] : bit }\nsampler walk for base { update x[K] where K ~ one }\n',
+        "alone.gmlm": "index site = range(4)\nmodel base { var x[i in site] : bit  param width }\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    documents = {name: Document(str(tmp_path / name), text) for name, text in texts.items()}
+
+    def after(file: str, word: str, new: str) -> dict[str, str]:
+        others = [d for name, d in documents.items() if name != file]
+        found = dict(texts)
+        for edit in sorted(rename(documents[file], texts[file].index(word), new, others), key=lambda e: -e.span.start):
+            name = Path(edit.span.source.path).name
+            found[name] = found[name][: edit.span.start] + edit.text + found[name][edit.span.end :]
+        return {name: text for name, text in found.items() if text != texts[name]}
+
+    swapped = {"lib.gmlm": texts["lib.gmlm"].replace("site", "place"), "m.gmlm": texts["m.gmlm"].replace("site", "place")}
+    assert after("m.gmlm", "site", "place") == after("lib.gmlm", "site", "place") == swapped
+    cell = {"lib.gmlm": "var y[", "mid.gmlm": "subsets(y,", "m.gmlm": "update y["}
+    changed = after("mid.gmlm", "x,", "y")
+    assert all(part in changed[name] for name, part in cell.items()) and len(changed) == 3
+    assert "model two { var x[" in changed["m.gmlm"]
+    for new in ("two", "one"):
+        with pytest.raises(gm.GmlmError, match=f"`{new}` is taken"):
+            after("lib.gmlm", "site", new)
+    assert set(after("lib.gmlm", "site", "width")) == {"lib.gmlm", "m.gmlm"}
 
 
 @pytest.mark.parametrize(("new", "why"), [("2x", "not a name"), ("for", "not a name"), ("h", "is taken"), ("site", "is taken")])

@@ -135,6 +135,23 @@ def test_a_text_that_is_opened_first_shows_what_needs_no_binding(client: Client)
     assert len(client.published) == 3
 
 
+def test_a_name_of_an_imported_file_is_renamed_in_all_files(client: Client, tmp_path: Path):
+    """Files that are not open are read from the folder; those that are open count as they stand in the editor."""
+    (tmp_path / "base.gmlm").write_text("index site = range(4)\n")
+    (tmp_path / "other.gmlm").write_text('import "base.gmlm"\nmodel other { var y[i in site] : bit }\n')
+    (tmp_path / "broken.gmlm").write_bytes(b"\xff site")
+    client.open(TEXT.replace("index site = range(4)", 'import "base.gmlm"'))
+    uses = client.at("references", 2, 13, context={"includeDeclaration": False})
+    assert sorted((Path(u["uri"]).name, *start(u)) for u in uses) == [
+        ("m.gmlm", 2, 13),
+        ("m.gmlm", 3, 15),
+        ("m.gmlm", 4, 30),
+        ("other.gmlm", 1, 25),
+    ]
+    changes = client.at("rename", 2, 13, newName="place")["changes"]
+    assert {Path(uri).name: len(edits) for uri, edits in changes.items()} == {"m.gmlm": 3, "base.gmlm": 1, "other.gmlm": 1}
+
+
 def test_a_fault_is_mended_by_its_quick_fix(client: Client):
     text = TEXT.replace("subsets(x", "subset(x")
     (found,) = client.open(text)
