@@ -14,6 +14,6 @@ from ._given_data import bound_dataset, bound_mask, bound_once, bound_rows, enco
 from ._keys import MOST_SEED, fractions, generator, keys_of, picked, random_key, verified_key, verified_seed
 from ._mock import invented, mock_given, mock_inputs
 from ._network_rows import NetworkRows, bound_to_rows, bucket_of, given_arrays, network_rows, present_lengths, standard_widths, widths
-from ._run_states import as_bytes, as_identity, from_bytes, hash_of_arrays, hash_of_computation, hash_of_text
+from ._run_states import as_bytes, as_identity, from_bytes, hash_of_arrays, hash_of_computation, hash_of_text, identity_of_computation
 from ._traced import at_once, evaluated, is_traced, verify_untraced, verify_untraced_leaves
 from ._values import Pieces, decode, encode, in_cell_order, is_number, pieces_of, row_index, value_codes, verified_weights, whole_numbers

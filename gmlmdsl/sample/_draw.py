@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -20,7 +20,7 @@ from .. import derive
 from .._diagnostics import GmlmError, fail, listed, tell, truth, unknown, with_whole_numbers
 from .._progress import shows_progress
 from .._types import Clamp, Coords, DrawsLike, JsonObject, ObserveLike, Rows
-from ..data import clamped_cells, decode, verified_seed
+from ..data import clamped_cells, decode, identity_of_computation, verified_seed
 from ..evaluate import Contractions, independent_kernel, verified_partition
 from ..graph import STAYS_FINITE, FactorGraph, FactorGroup, Lowered, VariableArray, lower_added_let, lower_let
 from ..masks import lower_mask
@@ -340,17 +340,25 @@ class LetValues(eqx.Module):
         return derive.all_values(self.group, self.params, codes).T.reshape(-1, *self.shape)
 
 
+@dataclass(frozen=True)
+class UserFunction:
+    """A user's function. It is equal to others of the same `computation`, which share compiled programs."""
+
+    call: Callable[[Any], object] = field(compare=False)
+    computation: Hashable = None
+
+
 class FunctionValues(eqx.Module):
     """Values of a user's function of one configuration, chains first."""
 
-    function: Callable[[Any], object] = eqx.field(static=True)
+    function: UserFunction = eqx.field(static=True)
     variables: tuple[VariableArray, ...] = eqx.field(static=True)
 
     def __call__(self, codes: jax.Array) -> jax.Array:
         parts = {v.name: codes[v.offset : v.offset + v.size].T.reshape(-1, *v.shape) for v in self.variables}
         values = {v.name: v.values_of(parts[v.name]) for v in self.variables}
         given = values if len(values) > 1 else next(iter(values.values()))
-        return jax.vmap(lambda x: jnp.asarray(self.function(x)))(given)  # pyright: ignore[reportGeneralTypeIssues]
+        return jax.vmap(lambda x: jnp.asarray(self.function.call(x)))(given)  # pyright: ignore[reportGeneralTypeIssues]
 
 
 class Observables(eqx.Module):
@@ -407,16 +415,15 @@ def _observable(
         return LetValues(derive.group_arrays(group, lowered.graph.n_cells), params, shape)
     if not callable(what):
         raise fail("E507", f"observe: `{name}` must be a function of one configuration, the name of a `let`, or an expression")
-    # Every call gets a new function, because values that the user's function looks up may have
-    # changed since it was compiled.
-    observable = FunctionValues(lambda x: what(x), variables)
+    values = FunctionValues(UserFunction(what), variables)
     try:
-        jax.eval_shape(observable, jax.ShapeDtypeStruct((lowered.graph.n_cells, 1), jnp.int32))
+        # Values that the function looks up may have changed, so that it is traced in every call.
+        computation = identity_of_computation(values, jax.ShapeDtypeStruct((lowered.graph.n_cells, 1), jnp.int32))
     except Exception as error:  # a user's function may raise any exception
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
         help = "it takes one configuration as arrays, labels and letters as codes from 0; it uses `jax.numpy`, and `jnp.where` for `if`"
         raise fail("E553", f"`{name}` fails: {type(error).__name__}: {first}", help=help) from None
-    return observable
+    return FunctionValues(UserFunction(what, computation), variables)
 
 
 def _names_of_values(lowered: Lowered) -> set[str]:
@@ -428,7 +435,7 @@ def _names_of_values(lowered: Lowered) -> set[str]:
 def _lowered(lowered: Lowered, text: str) -> tuple[FactorGroup, tuple[int, ...]]:
     """Return an expression of the language as a `let` of the model.
 
-    Equal expressions share their compiled programs, unlike functions.
+    Equal expressions share their compiled programs.
     """
     kept = lowered.kept.setdefault("observed expressions", {})
     if text not in kept:

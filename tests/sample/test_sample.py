@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import BY_NAME
 from chi_square import p_value
+from events import programs, traced_or_compiled
 from thinned import thinned
 
 import gmlmdsl as gm
@@ -384,6 +386,27 @@ def test_a_model_of_one_variable_observes_its_array():
     text = "index n = range(3)\nmodel m { var x[i in n] : range(3)  factor x[i] for i in n }\nsampler s { update x[i] for i in n }"
     idata = gm.parse(text).model().sample({}, draws=5, chains=2, warmup=0, observe={"first": lambda v: v[0]})
     np.testing.assert_array_equal(draws(idata, "first"), draws(idata)[..., 0])
+
+
+def test_functions_to_observe_that_compute_the_same_share_a_compiled_program():
+    """A value that a function looks up counts as it is now, and what calls back into Python is compiled anew."""
+    text = "index n = range(3)\nmodel m { var x[i in n] : range(3)  factor x[i] for i in n }\nsampler s { update x[i] for i in n }"
+    model, power = gm.parse(text).model(), jnp.asarray([1, 2, 4])
+
+    def found(function: Any) -> np.ndarray:
+        return draws(model.sample({}, draws=5, chains=2, warmup=0, observe={"sum": function}), "sum")
+
+    codes = draws(model.sample({}, draws=5, chains=2, warmup=0))
+    first = found(lambda v: (v * power).sum())
+    with traced_or_compiled() as events:
+        np.testing.assert_array_equal(found(lambda other: (other * power).sum()), first)
+    assert programs(events) == 0
+    power = 3 * power
+    np.testing.assert_allclose(found(lambda v: (v * power).sum()), 3 * first)
+    shape = jax.ShapeDtypeStruct((), jnp.int32)
+    for k in (2, 3):
+        seen = found(lambda v, k=k: jax.pure_callback(lambda v: np.int32(k * v[0]), shape, v, vmap_method="sequential"))
+        np.testing.assert_array_equal(seen, k * codes[..., 0])
 
 
 @pytest.mark.produces("E553")
