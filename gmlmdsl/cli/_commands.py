@@ -44,8 +44,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="A modelling language for generative masked models. A `.gmlm` file declares models, masks and samplers; data are options.",
-    epilog="`gmlm` alone prints the first steps, and `gmlm COMMAND --help` has the options of a command.",
+    help="A modelling language for generative masked models. A `.gmlm` file declares models, masks and samplers; commands take the data.",
+    epilog="`gmlm` without a command prints the first steps. `gmlm COMMAND --help` lists the options of a command.",
 )
 FIRST = """gmlm fits discrete probability models to data and samples from them. A .gmlm file declares the models.
 
@@ -64,69 +64,54 @@ Or with a program:
 `gmlm --help` lists all commands."""
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A .gmlm file.", show_default=False)]
-Files = Annotated[list[Path], typer.Argument(metavar="FILE", help=".gmlm files; `-` is the standard input.", show_default=False)]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help=".gmlm files, or `-` for standard input.", show_default=False)]
 Inputs = Annotated[
     list[str] | None,
-    typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input, such as L=8. May be repeated.", rich_help_panel=o.PROGRAM),
+    o.program("--input", "-i", metavar="NAME=VALUE", help="Value of an input, such as L=8. May be repeated."),
 ]
-Arrays = Annotated[
-    Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Inputs that are arrays, by name.", rich_help_panel=o.PROGRAM)
-]
-ModelName = Annotated[
-    str | None,
-    typer.Option("--model", metavar="NAME", help="The model; may be left out where the program has one.", rich_help_panel=o.PROGRAM),
-]
-MaskName = Annotated[
-    str | None,
-    typer.Option("--mask", "-m", metavar="NAME", help="The mask; may be left out where the model has one.", rich_help_panel=o.PROGRAM),
-]
-SamplerName = Annotated[str | None, typer.Option("--sampler", "-s", metavar="NAME", help="The sampler; not needed where there is one.")]
+Arrays = Annotated[Path | None, o.program("--inputs", metavar="FILE.npz", help="File of input arrays, by name.")]
+ModelName = Annotated[str | None, o.program("--model", metavar="NAME", help="The model. Not needed if the program has only one.")]
+MaskName = Annotated[str | None, o.program("--mask", "-m", metavar="NAME", help="The mask. Not needed if the model has only one.")]
+SamplerName = Annotated[str | None, o.program("--sampler", "-s", metavar="NAME", help="The sampler to explain. Default: all samplers.")]
 DrawnBy = Annotated[
     str | None,
-    typer.Option(
+    o.program(
         "--sampler",
         "-s",
         metavar="NAME",
-        help="Not needed where there is one; `exact`: independent draws, if affordable.",
-        rich_help_panel=o.PROGRAM,
+        help="The sampler. Not needed if the model has only one. `exact` makes independent draws, if affordable.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=MOST_SEED, help="Everything random follows from it.")]
-Rows = Annotated[
-    int, typer.Option("--rows", metavar="N", min=0, help="The most rows of the table that are shown; 0: all.", rich_help_panel=o.OUTPUT)
-]
-ReportFile = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="FILE.html", help="Write a report: one HTML page that needs nothing else.", rich_help_panel=o.OUTPUT),
-]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=MOST_SEED, help="Seed of all random numbers.")]
+Rows = Annotated[int, o.output("--rows", metavar="N", min=0, help="Maximum number of table rows to print; 0 prints all.")]
+ReportFile = Annotated[Path | None, o.output("--report", metavar="FILE.html", help="Write a report as one self-contained HTML page.")]
 DataPath = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="Rows of data: .csv (with a header or not), .a2m, .a3m, .fasta or .sto, packed (.csv.gz) or not, .parquet, .npy, or .npz.",
+        help="Data file, one row per observation: .csv (with or without a header), .a2m, .a3m, .fasta or .sto, each also packed (.csv.gz); "
+        ".parquet, .npy or .npz.",
         show_default=False,
     ),
 ]
-FittedFile = Annotated[Path, typer.Argument(metavar="FILE", help="A saved fit, or a .gmlm file with --params.", show_default=False)]
-ParamsFile = Annotated[Path | None, typer.Option("--params", metavar="FILE.npz", help="For a .gmlm file: the parameters, by name.")]
+FittedFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A saved fit, or a .gmlm file together with --params.", show_default=False)
+]
+ParamsFile = Annotated[Path | None, o.program("--params", metavar="FILE.npz", help="Parameters of a .gmlm file, by name.")]
 AllowPython = Annotated[
     bool,
-    typer.Option(
-        "--allow-python",
-        help='Let networks, verifiers and values `python("package.module:name")` import and run that.',
-        rich_help_panel=o.PROGRAM,
-    ),
+    o.program("--allow-python", help='Allow networks, verifiers and values `python("package.module:name")` to import and run that code.'),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print data (JSON) instead of text.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 WithPlans = Annotated[
     bool,
-    typer.Option("--plans", help="Print also how each sum is computed, and what it costs."),
+    typer.Option("--plans", help="Also print how each sum is computed, and its cost."),
 ]
 
 
 @app.callback(invoke_without_command=True)
 def start(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
-    """Show the version, or what to do first if no command is given."""
+    """Show the version, or the first steps if no command is given."""
     if version:
         from importlib.metadata import PackageNotFoundError
         from importlib.metadata import version as version_of
@@ -144,17 +129,24 @@ def start(context: typer.Context, version: Annotated[bool, typer.Option("--versi
 def check(
     files: Files,
     as_json: AsJson = False,
-    fix: Annotated[bool, typer.Option("--fix", help="Make the edits that surely mend a fault in the files; then check.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="First edit the files to correct all faults that have a certain correction.")] = False,
     inputs: Inputs = None,
     arrays: Arrays = None,
 ) -> None:
-    """Check programs, bound as far as their inputs are known: every error and warning. Status 1 where there is an error, else 0."""
+    """Check programs, and print all errors and warnings.
+
+    Faults that depend on sizes are found if the inputs are given or have defaults. The exit status
+    is 1 if there is an error, and 0 otherwise.
+    """
     raise typer.Exit(check_files(files, as_json, fix, inputs or (), arrays))
 
 
 @app.command(rich_help_panel=PROGRAMS)
 def lsp() -> None:
-    """Serve an editor over the standard streams, by the Language Server Protocol. Needs the extra `editor`."""
+    """Run a language server for editors. Needs the extra `editor`.
+
+    The server uses the Language Server Protocol over standard input and output.
+    """
     from .._optional import need
 
     need("pygls", "an editor's language server needs pygls", '"gmlmdsl[editor]"')
@@ -165,14 +157,16 @@ def lsp() -> None:
 
 @app.command("format", rich_help_panel=PROGRAMS)
 def format_files(
-    files: Annotated[list[Path] | None, typer.Argument(metavar="FILE", help=".gmlm files, rewritten in place.", show_default=False)] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILE", help=".gmlm files, which are rewritten in place.", show_default=False)
+    ] = None,
     check_only: Annotated[
-        bool, typer.Option("--check", help="Write nothing; list the files that would change, and exit with 1 if there are any.")
+        bool, typer.Option("--check", help="Write nothing. List the files that would change; the exit status is 1 if there are any.")
     ] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="As --check, and print what would change, line by line.")] = False,
-    stdin: Annotated[bool, typer.Option("--stdin", help="Read a program from the standard input and print it formatted.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Like --check, and print the differences line by line.")] = False,
+    stdin: Annotated[bool, typer.Option("--stdin", help="Read a program from standard input and print it formatted.")] = False,
 ) -> None:
-    """Write programs in their one canonical form; comments stay."""
+    """Rewrite programs in the canonical layout. Comments are kept."""
     from ..files import write_whole
     from ..syntax import format_source, read_source
 
@@ -215,28 +209,31 @@ def explain(
         str,
         typer.Argument(
             metavar="FILE|WORD|CODE",
-            help="A .gmlm file, a word of the language, or the code of a message, such as E203.",
+            help="A .gmlm file, a word of the language such as factor, or a code of a message such as E203.",
             show_default=False,
         ),
     ],
     inputs: Inputs = None,
     arrays: Arrays = None,
     stage: Annotated[
-        str | None, typer.Option("--stage", metavar="tree|program|graph|plan", help="Print what this stage of the compiler makes of it.")
+        str | None, typer.Option("--stage", metavar="tree|program|graph|plan", help="Print the output of this stage of the compiler.")
     ] = None,
-    latex: Annotated[bool, typer.Option("--latex", help="LaTeX instead of plain text.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX instead of plain text.")] = False,
     model: ModelName = None,
     mask: MaskName = None,
     sampler: SamplerName = None,
     params: Annotated[
         Path | None,
-        typer.Option("--params", metavar="FILE.npz", help="Parameters, by name: for the exact bias of samplers of small models."),
+        typer.Option(
+            "--params", metavar="FILE.npz", help="Parameters, by name. With them, the exact bias of samplers of small models is printed."
+        ),
     ] = None,
     plans: WithPlans = False,
 ) -> None:
-    """Explain a program: log p, each mask's conditional, loss and objective, each sampler.
+    """Explain a program, a word of the language or the code of a message.
 
-    Or explain a word of the language, such as factor, or the code of a message.
+    For a program, print the formulas: log p, the conditional, loss and objective of each mask, and
+    the steps of each sampler.
     """
     from .. import explain as explaining
     from ._console import text_width
@@ -281,9 +278,13 @@ def info(
     arrays: Arrays = None,
     as_json: AsJson = False,
     allow_python: AllowPython = False,
-    versions: Annotated[bool, typer.Option("--versions", help="Print the versions of the packages, for the report of a fault.")] = False,
+    versions: Annotated[bool, typer.Option("--versions", help="Print the versions of all packages, for a fault report.")] = False,
 ) -> None:
-    """List what a program has: inputs, graphs, models with shapes and counts, masks, samplers; of a network its parameters by part."""
+    """List the parts of a program: inputs, graphs, models, masks and samplers.
+
+    Models are listed with shapes and counts, and networks with the number of parameters of each
+    part.
+    """
     from ..explain import describe
 
     if versions == (file is not None):
@@ -334,9 +335,7 @@ def fit(
     rows: Rows = 40,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE.fit", help="Save the fit, for `gmlm sample` and Python's `gm.load_fit`.", rich_help_panel=o.OUTPUT
-        ),
+        o.output("--out", "-o", metavar="FILE.fit", help="Save the fit, for `gmlm sample` and for `gm.load_fit` in Python."),
     ] = None,
     report: ReportFile = None,
     allow_python: AllowPython = False,
@@ -344,10 +343,10 @@ def fit(
     coordinator: Coordinator = None,
     rank: Rank = None,
 ) -> None:
-    """Fit a model to data under a mask: estimates with standard errors, and what must be said about them.
+    """Fit a model to data under a mask, and print the estimates with standard errors and warnings.
 
-    An input that is the number of columns may be left out: the data give it.
-    Names of columns become labels of the cells.
+    An input that is the number of columns may be omitted, because the data determine it. The names
+    of the columns become labels of the cells.
     """
     options = locals() | {"inputs": inputs or [], "where": where or (), "missing": missing or (), "gaps": gaps.value}
     from ._data_files import Reading
@@ -376,17 +375,11 @@ def sample(
     prompt: o.Prompt = None,
     rows: Rows = 20,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE.nc|.npz", help="Save the draws: netCDF for ArviZ, or .npz.", rich_help_panel=o.OUTPUT),
+        Path | None, o.output("--out", "-o", metavar="FILE.nc|.npz", help="Save the draws, as netCDF for ArviZ or as .npz.")
     ] = None,
     store: Annotated[
         Path | None,
-        typer.Option(
-            "--store",
-            metavar="FILE.nc|.zarr",
-            help="Write draws as they are drawn; a killed run goes on from there.",
-            rich_help_panel=o.OUTPUT,
-        ),
+        o.output("--store", metavar="FILE.nc|.zarr", help="Write draws while sampling. The same command resumes a stopped run."),
     ] = None,
     report: ReportFile = None,
     allow_python: AllowPython = False,
@@ -394,7 +387,10 @@ def sample(
     coordinator: Coordinator = None,
     rank: Rank = None,
 ) -> None:
-    """Sample from a fitted model, or from a model with given parameters: ArviZ summary and warnings."""
+    """Sample from a fitted model, or from a model with given parameters.
+
+    Prints the ArviZ summary of the draws, and warnings.
+    """
     options: dict[str, Any] = locals() | {"clamp": clamp or []}
     from ._model_source import ModelSource
     from ._show import SampleRequest, run_sample
@@ -409,28 +405,38 @@ def sample(
 def masks(
     file: FittedFile,
     mask: Annotated[
-        list[str] | None, typer.Option("--mask", "-m", metavar="NAME", help="A mask; may be repeated. Every mask that can fit by default.")
+        list[str] | None,
+        o.program("--mask", "-m", metavar="NAME", help="A mask to compare. May be repeated. Default: all masks that can fit."),
     ] = None,
     model: ModelName = None,
     params: ParamsFile = None,
     inputs: Inputs = None,
     arrays: Arrays = None,
     suggest: Annotated[
-        bool, typer.Option("--suggest", help="Print masks worth trying as .gmlm text, the best first, and nothing else: `>> file.gmlm`.")
+        bool,
+        o.comparing("--suggest", help="Only print suggested masks as .gmlm text, the best first, to append to a file: `>> file.gmlm`."),
     ] = False,
     draws: Annotated[
         int | None,
-        typer.Option("--draws", metavar="N", help="Estimate from N draws, 200 or more. By default exact for small models, else 4000."),
+        o.comparing(
+            "--draws", metavar="N", help="Estimate from N draws, at least 200. By default exact for small models, else 4000 draws."
+        ),
     ] = None,
     sampler: Annotated[
-        str | None, typer.Option("--sampler", "-s", metavar="NAME", help="What draws them. Independent draws by default, where affordable.")
+        str | None,
+        o.comparing("--sampler", "-s", metavar="NAME", help="The sampler of these draws. By default independent draws, if affordable."),
     ] = None,
     seed: Seed = 0,
-    no_times: Annotated[bool, typer.Option("--no-times", help="Do not time gradients and steps, which compiles both.")] = False,
+    no_times: Annotated[
+        bool, o.comparing("--no-times", help="Do not measure the time of gradients and steps, which needs compilation.")
+    ] = False,
     as_json: AsJson = False,
     allow_python: AllowPython = False,
 ) -> None:
-    """Compare masks at a model's parameters: what each costs in rows and in time, how fast its chain forgets, which to take."""
+    """Compare masks at a model's parameters, and recommend one.
+
+    For each mask, print the rows and the time that it needs, and how fast its chain mixes.
+    """
     from ._masks_command import MasksRequest, run_masks
     from ._model_source import ModelSource
 
@@ -444,21 +450,21 @@ def masks(
 def import_model(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="A model of another tool: BIF, XMLBIF, UAI, dimod, plmc or adabmDCA.", show_default=False),
+        typer.Argument(metavar="FILE", help="A model file of another tool: BIF, XMLBIF, UAI, dimod, plmc or adabmDCA.", show_default=False),
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE.gmlm", help="The program; by default FILE's name, in this folder."),
+        typer.Option("--out", "-o", metavar="FILE.gmlm", help="The program to write. Default: the name of FILE, in the current folder."),
     ] = None,
     evidence: Annotated[
         Path | None,
-        typer.Option("--evidence", metavar="FILE.evid", help="For UAI: known values, which become requirements."),
+        typer.Option("--evidence", metavar="FILE.evid", help="Evidence of a UAI file: known values, which become `require` statements."),
     ] = None,
 ) -> None:
-    """Write a program from a model file of another tool, and its large tables beside it.
+    """Convert a model file of another tool to a program.
 
-    The tables are one .npz file, for `--inputs`, and parameters another, for `--params`. Nothing is
-    overwritten.
+    Large tables are written to an .npz file for `--inputs`, and parameters to another one for
+    `--params`. Existing files are never overwritten.
     """
     from ._exchange import run_import
 
@@ -474,7 +480,7 @@ def export_model(
             "--out",
             "-o",
             metavar="FILE.bif|.xmlbif|.uai|.json|.coo|.model|.dat",
-            help="Its ending names the format.",
+            help="The file to write. Its suffix determines the format.",
             show_default=False,
         ),
     ],
@@ -483,7 +489,7 @@ def export_model(
     inputs: Inputs = None,
     arrays: Arrays = None,
 ) -> None:
-    """Write a model, at its parameters, as a file of another tool."""
+    """Write a model with its parameters as a model file of another tool."""
     from ._exchange import run_export
     from ._model_source import ModelSource
 
@@ -493,13 +499,16 @@ def export_model(
 @app.command(rich_help_panel=PROGRAMS)
 def examples(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="The example to copy; without it they are listed.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="The example to copy. Without a name, all examples are listed.", show_default=False)
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR|FILE.gmlm", help="Where the copy goes; this folder by default.")
+        Path | None, typer.Option("--out", "-o", metavar="DIR|FILE.gmlm", help="Folder or file of the copy. Default: the current folder.")
     ] = None,
 ) -> None:
-    """List the programs that come with gmlm, or copy one and what it imports. Nothing is overwritten."""
+    """List the example programs, or copy one with the files that it imports.
+
+    Existing files are never overwritten.
+    """
     from ._starter import run_examples
 
     if out is not None and name is None:
@@ -509,9 +518,12 @@ def examples(
 
 @app.command(rich_help_panel=PROGRAMS)
 def new(
-    folder: Annotated[Path, typer.Argument(metavar="NAME", help="The name of the project, and of its new folder.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="NAME", help="Name of the project and of its new folder.", show_default=False)],
 ) -> None:
-    """Write a project to start from: a program, data and a README with commands that run as printed. Nothing is overwritten."""
+    """Create a starter project: a program, data, and a README with commands that run as printed.
+
+    Existing files are never overwritten.
+    """
     from ._starter import run_new
 
     run_new(folder)
@@ -521,16 +533,17 @@ def new(
 def mock(
     file: File,
     model: ModelName = None,
-    rows: Annotated[int, typer.Option("--rows", metavar="N", min=1, help="How many rows are drawn.")] = 100,
+    rows: Annotated[int, typer.Option("--rows", metavar="N", min=1, help="Number of data rows.")] = 100,
     inputs: Inputs = None,
     arrays: Arrays = None,
     seed: Seed = 0,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where the files go.")] = Path(),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the files.")] = Path(),
     allow_python: AllowPython = False,
 ) -> None:
-    """Write invented data of the types that a program declares, and invented inputs, and print the command that fits them.
+    """Write random data and inputs of the types that a program declares.
 
-    Each cell is uniform over its values, whatever the factors are. Nothing is overwritten.
+    Prints the command that fits the data. Each cell is uniform over its values, and the factors
+    are ignored. Existing files are never overwritten.
     """
     from ._model_source import ModelSource
     from ._starter import run_mock
@@ -539,8 +552,11 @@ def mock(
 
 
 @app.command(rich_help_panel=MODELS)
-def demo(out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where the report goes.")] = Path("demo-report")) -> None:
-    """Fit a model of handwritten digits under two masks, compare them, sample, and write a report. Takes a minute or two."""
+def demo(out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the report.")] = Path("demo-report")) -> None:
+    """Fit a model of handwritten digits under two masks, compare the masks, and write a report.
+
+    It also samples from the fits. It takes one to two minutes.
+    """
     from ..demo import run
 
     run(out)

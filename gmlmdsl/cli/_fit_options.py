@@ -3,116 +3,88 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-# The sections of the help.
-PROGRAM, DATA, FITTING, DRAWING, OUTPUT = "The program", "The data", "The fit", "The draws", "The output"
+# Options in the sections of the help.
+program = partial(typer.Option, rich_help_panel="The program")
+_data = partial(typer.Option, rich_help_panel="The data")
+_alignment = partial(typer.Option, rich_help_panel="Alignments")
+_fitting = partial(typer.Option, rich_help_panel="The fit")
+_drawing = partial(typer.Option, rich_help_panel="The draws")
+comparing = partial(typer.Option, rich_help_panel="The comparison")
+output = partial(typer.Option, rich_help_panel="The output")
 
 Columns = Annotated[
     str | None,
-    typer.Option(
+    _data(
         "--columns",
         metavar="A,B,C:D",
-        help="Columns of a .csv in the order of the cells: names, numbers from 0, or C:D from column C to column D, both included "
-        "(either may be left out: `1:` is all but the first). All by default, less those of --where and --weights.",
-        rich_help_panel=DATA,
+        help="Columns of a .csv file, in the order of the cells: names, numbers from 0, or C:D for all columns from C to D inclusive "
+        "(`1:` is all but the first). By default all columns except those of --where and --weights.",
     ),
 ]
 Where = Annotated[
     list[str] | None,
-    typer.Option(
+    _data(
         "--where",
         metavar="COLUMN=VALUE",
-        help="Keep the rows of a .csv with this value. May be repeated: every column must fit.",
-        rich_help_panel=DATA,
+        help="Keep rows of a .csv file with this value. May be repeated: a row must have one of the given values in every named column.",
     ),
 ]
 Missing = Annotated[
-    list[str] | None,
-    typer.Option("--missing", metavar="TEXT", help="What stands for a missing cell, such as '?'. May be repeated.", rich_help_panel=DATA),
+    list[str] | None, _data("--missing", metavar="TEXT", help="Text that marks a missing value, such as '?'. May be repeated.")
 ]
 Header = Annotated[
-    bool | None,
-    typer.Option("--header/--no-header", help="Whether a .csv has a header; seen from its first line by default.", rich_help_panel=DATA),
+    bool | None, _data("--header/--no-header", help="Whether a .csv file has a header. By default this is detected from its first line.")
 ]
 Weights = Annotated[
-    str | None,
-    typer.Option(
-        "--weights", metavar="COLUMN|FILE", help="Weights of the rows: a column of the .csv, or a file of numbers.", rich_help_panel=DATA
-    ),
+    str | None, _data("--weights", metavar="COLUMN|FILE", help="Weights of the rows: a column of the .csv file, or a file of numbers.")
 ]
 Identity = Annotated[
     float | None,
-    typer.Option(
+    _data(
         "--identity",
         metavar="SHARE",
-        help="Weigh a row by 1 / the number of rows that agree with it in this share of the cells.",
-        rich_help_panel=DATA,
+        help="Weight each row by 1 / the number of rows that are equal to it in at least this share of cells.",
     ),
 ]
 Focus = Annotated[
-    str | None,
-    typer.Option(
-        "--focus", metavar="NAME", help="The focus sequence of an alignment; the first by default, '' for none.", rich_help_panel=DATA
-    ),
+    str | None, _alignment("--focus", metavar="NAME", help="Focus sequence of an alignment. Default: the first; '' for none.")
 ]
 UnknownLetters = Annotated[
     str | None,
-    typer.Option(
+    _alignment(
         "--unknown-letters",
         metavar="drop|missing|gap",
-        help="What becomes of X, B, Z in an alignment; their rows are dropped by default.",
-        rich_help_panel=DATA,
+        help="Treatment of letters such as X, B and Z in an alignment. By default sequences with such letters are dropped.",
     ),
 ]
-RowGaps = Annotated[
-    float | None, typer.Option("--row-gaps", metavar="SHARE", help="Drop sequences with a larger share of gaps.", rich_help_panel=DATA)
-]
-ColumnGaps = Annotated[
-    float | None, typer.Option("--column-gaps", metavar="SHARE", help="Drop columns with a larger share of gaps.", rich_help_panel=DATA)
-]
+RowGaps = Annotated[float | None, _alignment("--row-gaps", metavar="SHARE", help="Drop sequences with a larger share of gaps.")]
+ColumnGaps = Annotated[float | None, _alignment("--column-gaps", metavar="SHARE", help="Drop columns with a larger share of gaps.")]
 
 NMasks = Annotated[
     str | None,
-    typer.Option(
-        "--n-masks",
-        metavar="N|all",
-        help="Masks drawn per row; all: every mask. Every mask by default where they are few.",
-        rich_help_panel=FITTING,
-    ),
+    _fitting("--n-masks", metavar="N|all", help="Number of masks drawn per row, or `all`. By default all masks if there are few."),
 ]
-MaxSteps = Annotated[
-    int | None, typer.Option("--max-steps", metavar="N", min=1, help="The most steps of the minimiser.", rich_help_panel=FITTING)
-]
+MaxSteps = Annotated[int | None, _fitting("--max-steps", metavar="N", min=1, help="Maximum number of optimiser steps.")]
 
 Starts = Annotated[
     int,
-    typer.Option(
-        "--starts",
-        metavar="N",
-        min=1,
-        help="Fits from random starts, the best of which is kept: 20 for latents, say.",
-        rich_help_panel=FITTING,
+    _fitting(
+        "--starts", metavar="N", min=1, help="Number of fits from random starts; the best is kept. Use, say, 20 for latent variables."
     ),
 ]
 
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(
-        "--checkpoint",
-        metavar="FOLDER",
-        help="Save the state here every 30 seconds; the same command goes on from it after it was ended.",
-        rich_help_panel=FITTING,
-    ),
+    _fitting("--checkpoint", metavar="FOLDER", help="Save the state here every 30 seconds. The same command then resumes a stopped fit."),
 ]
 
-Level = Annotated[
-    float | None,
-    typer.Option("--level", metavar="P", help="The probability of intervals: 0.94 by default, 0.95, say.", rich_help_panel=FITTING),
-]
+Level = Annotated[float | None, _fitting("--level", metavar="P", help="Probability of the intervals, such as 0.95. Default: 0.94.")]
 
 
 class Gaps(StrEnum):
@@ -123,36 +95,24 @@ class Gaps(StrEnum):
 
 
 GapsOption = Annotated[
-    Gaps,
-    typer.Option(
-        "--gaps",
-        help="Missing cells: sum them out, or ignore them with the factors that touch them, as plmc's -g.",
-        rich_help_panel=FITTING,
-    ),
+    Gaps, _fitting("--gaps", help="Missing cells: sum over their values, or ignore them and all factors that touch them, as plmc -g does.")
 ]
 
 Draws = Annotated[
-    int | None, typer.Option("--draws", metavar="N", min=1, help="Kept draws per chain: 1000; of prompts 1.", rich_help_panel=DRAWING)
+    int | None, _drawing("--draws", metavar="N", min=1, help="Number of draws kept per chain. Default: 1000; with prompts, 1.")
 ]
-Warmup = Annotated[
-    int | None, typer.Option("--warmup", metavar="N", min=0, help="Steps before the first kept draw: 500.", rich_help_panel=DRAWING)
-]
-Chains = Annotated[
-    int | None, typer.Option("--chains", metavar="N", min=1, help="Number of chains: 4, of strings 1.", rich_help_panel=DRAWING)
-]
-Thin = Annotated[int, typer.Option("--thin", metavar="N", min=1, help="Steps per kept draw.", rich_help_panel=DRAWING)]
+Warmup = Annotated[int | None, _drawing("--warmup", metavar="N", min=0, help="Number of steps before the first kept draw. Default: 500.")]
+Chains = Annotated[int | None, _drawing("--chains", metavar="N", min=1, help="Number of chains. Default: 4; for strings, 1.")]
+Thin = Annotated[int, _drawing("--thin", metavar="N", min=1, help="Number of steps per kept draw.")]
 Clamp = Annotated[
     list[str] | None,
-    typer.Option(
-        "--clamp", metavar="x[3]=1", help="Hold a cell, named by its number from 0 or its label. May be repeated.", rich_help_panel=DRAWING
-    ),
+    _drawing("--clamp", metavar="x[3]=1", help="Fix the value of a cell, named by its label or number from 0. May be repeated."),
 ]
 Prompt = Annotated[
     Path | None,
-    typer.Option(
+    _drawing(
         "--prompt",
         metavar="FILE",
-        help="What strings begin with, a line each: letters, or values and labels with spaces.",
-        rich_help_panel=DRAWING,
+        help="Prompts, one per line, with which the strings begin: letters, or values and labels between spaces.",
     ),
 ]

@@ -33,10 +33,10 @@ from .._diagnostics import fail
 from ._console import stop
 from .limits import GRACE, HEARTBEAT, LEAST_THREADS, POLL
 
-_SHARE = "Processes that share the work: on this machine, or with --coordinator on several."
-_MEET = "The address of rank 0, where the processes of several machines meet."
+_SHARE = "Number of processes: on this machine, or with --coordinator on several machines."
+_MEET = "Address of the process of rank 0, to which all other processes connect."
 PANEL = "Several processes"
-_WHICH = "Of this process, from 0. Rank 0 prints and writes."
+_WHICH = "Rank of this process, from 0. Rank 0 prints and writes files."
 Processes = Annotated[int, typer.Option("--processes", metavar="N", min=1, help=_SHARE, rich_help_panel=PANEL)]
 Coordinator = Annotated[str | None, typer.Option("--coordinator", metavar="HOST:PORT", help=_MEET, rich_help_panel=PANEL)]
 Rank = Annotated[int | None, typer.Option("--rank", metavar="I", min=0, help=_WHICH, rich_help_panel=PANEL)]

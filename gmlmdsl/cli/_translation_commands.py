@@ -14,6 +14,7 @@ import typer
 
 from . import _translation_options as o
 from ._commands import TRANSLATORS, AllowPython, Arrays, AsJson, Inputs, MaskName, ModelName, app
+from ._fit_options import output
 from ._processes import Coordinator, Processes, Rank, several
 from ._program_arguments import same_named
 
@@ -25,7 +26,7 @@ def train(
     out: o.Folder,
     model: ModelName = None,
     mask: MaskName = None,
-    sampler: o.Sampler = None,
+    sampler: o.SavedSampler = None,
     inputs: Inputs = None,
     arrays: Arrays = None,
     validation: o.Validation = None,
@@ -56,10 +57,10 @@ def train(
     coordinator: Coordinator = None,
     rank: Rank = None,
 ) -> None:
-    """Train a translator on parallel text: what the file says is what is trained, teacher or student.
+    """Train a translation model of a program, a teacher or a student, on parallel text.
 
-    The folder then holds the vocabulary, the counts of cleaning, a log, and FOLDER/MODEL.bundle,
-    which `gmlm translate` takes.
+    Writes the vocabulary, the counts of cleaned sentence pairs, a log, and FOLDER/MODEL.bundle for
+    `gmlm translate`.
     """
     options = locals() | {"inputs": inputs or [], "buckets": o.widths(buckets)}
     from ..translation import Recipe, Texts
@@ -76,7 +77,7 @@ def train(
 def distill(
     bundle: o.Bundle,
     text: o.Sources,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The teacher's translations, a line for each.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File of the teacher's translations, one line per sentence.")],
     sampler: o.Sampler = None,
     seed: o.Seed = 0,
     allow_python: AllowPython = False,
@@ -84,9 +85,10 @@ def distill(
     coordinator: Coordinator = None,
     rank: Rank = None,
 ) -> None:
-    """Let a teacher translate the training sources: a student learns from its translations more easily than from the true ones.
+    """Translate the source sentences of the training text with a teacher (distillation).
 
-    Killed and called again, it goes on behind the lines that are done.
+    Students learn more easily from these translations than from the original ones. The same command
+    resumes a stopped run after the last finished line.
     """
     from ._translation_show import run_distill
 
@@ -100,9 +102,12 @@ def shortlist(
     text: o.Text,
     reverse: o.Reverse = False,
     limit: o.Limit = None,
-    likely: Annotated[int, typer.Option("--likely", metavar="N", min=1, help="Target tokens of each source token.")] = 20,
+    likely: Annotated[int, typer.Option("--likely", metavar="N", min=1, help="Number of target tokens per source token.")] = 20,
 ) -> None:
-    """Learn from parallel text which target tokens are likely with each source token, and write them into the bundle."""
+    """Write a shortlist of likely target tokens into a bundle.
+
+    It has the most likely target tokens of each source token, learnt from parallel text.
+    """
     from ..translation import Texts
     from ._translation_show import run_shortlist
 
@@ -115,15 +120,15 @@ def translate(
     text: o.Lines = None,
     sampler: o.Sampler = None,
     n_best: Annotated[
-        int, typer.Option("--n-best", metavar="N", min=1, help="Print up to N translations of a line: its number, score and text.")
+        int, output("--n-best", metavar="N", min=1, help="Print up to N translations of each line, with line number and score.")
     ] = 1,
     draft: o.Drafts = None,
-    prefix: Annotated[str | None, typer.Option("--prefix", metavar="TEXT", help="What every translation begins with.")] = None,
+    prefix: Annotated[str | None, o.decoding("--prefix", metavar="TEXT", help="Text with which every translation begins.")] = None,
     phrases: o.Phrases = None,
-    drop_repeats: Annotated[bool, typer.Option("--drop-repeats", help="Leave out words that repeat the word before.")] = False,
-    trace: Annotated[bool, typer.Option("--trace", help="Print the text after every pass, on the error stream.")] = False,
+    drop_repeats: Annotated[bool, output("--drop-repeats", help="Remove words that repeat the previous word.")] = False,
+    trace: Annotated[bool, output("--trace", help="Print the text after every pass to standard error.")] = False,
     batch_size: Annotated[
-        int | None, typer.Option("--batch-size", metavar="N", min=1, help="Lines at a time; 1 on a terminal, else 64.")
+        int | None, typer.Option("--batch-size", metavar="N", min=1, help="Batch size, in lines. Default: 1 on a terminal, else 64.")
     ] = None,
     cut: o.Cut = True,
     rerank: o.Rerank = None,
@@ -135,9 +140,10 @@ def translate(
     coordinator: Coordinator = None,
     rank: Rank = None,
 ) -> None:
-    """Translate lines, from the standard input to the standard output: line by line with `--batch-size 1`, else in batches.
+    """Translate lines of a file or of standard input, and print the translations to standard output.
 
-    Several processes translate the lines of a file.
+    With `--batch-size 1`, each line is translated as soon as it is read. Several processes need a
+    file.
     """
     options = locals()
     from ._translation_show import TranslateRequest, run_translate
@@ -155,17 +161,22 @@ def export_translator(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE.zip", help="The file to write.", show_default=False)],
     sampler: o.Sampler = None,
     precision: o.Products = "float32",
-    batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Rows that are decoded together.")] = 1,
+    batch: Annotated[
+        int, typer.Option("--batch", metavar="N", min=1, help="Batch size: the number of rows that are decoded together.")
+    ] = 1,
     width: Annotated[
-        int | None, typer.Option("--width", metavar="N", min=1, help="The most tokens of a row, with its end; by default the model's.")
+        int | None, typer.Option("--width", metavar="N", min=1, help="Maximum tokens per row, with the end mark. Default: as in the model.")
     ] = None,
     platforms: Annotated[
-        list[str] | None, typer.Option("--platform", metavar="cpu|cuda|rocm|tpu", help="Of the program; may be repeated. cpu by default.")
+        list[str] | None, typer.Option("--platform", metavar="cpu|cuda|rocm|tpu", help="Target platform. May be repeated. Default: cpu.")
     ] = None,
     seed: o.Seed = 0,
     allow_python: AllowPython = False,
 ) -> None:
-    """Write a decoder with its weights as one StableHLO program, which JAX runs without this package. Needs the extra `export`."""
+    """Export a decoder with its weights as a StableHLO program. Needs the extra `export`.
+
+    JAX runs the program without this package.
+    """
     from ..translation import load_translator
     from ._show import verify_writable
 
@@ -178,21 +189,28 @@ def export_translator(
 @app.command(rich_help_panel=TRANSLATORS)
 def serve(
     bundle: o.Bundle,
-    host: Annotated[str, typer.Option("--host", metavar="HOST", help="The address; other computers reach 0.0.0.0.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="The port; 0 takes a free one.")] = 8080,
+    host: Annotated[
+        str, typer.Option("--host", metavar="HOST", help="Address to listen on. 0.0.0.0 accepts other computers.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0 picks a free port.")] = 8080,
     sampler: o.Sampler = None,
     rerank: o.Rerank = None,
     precision: o.Products = "float32",
     shortlist: o.Short = False,
     warm_up: o.WarmUp = None,
-    batch: Annotated[int, typer.Option("--batch-tokens", metavar="N", min=1, help="Source tokens that are translated together.")] = 2048,
-    waiting: Annotated[int, typer.Option("--waiting-tokens", metavar="N", min=1, help="Source tokens that may wait; above, 503.")] = 16384,
-    lines: Annotated[int, typer.Option("--lines", metavar="N", min=1, help="The most lines of a request.")] = 256,
-    size: Annotated[int, typer.Option("--bytes", metavar="N", min=1, help="The most bytes of a request.")] = 1 << 20,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.01, help="How long a request waits; then 503.")] = 60.0,
+    batch: Annotated[int, o.limits("--batch-tokens", metavar="N", min=1, help="Maximum source tokens in a batch.")] = 2048,
+    waiting: Annotated[
+        int, o.limits("--waiting-tokens", metavar="N", min=1, help="Maximum source tokens in the queue. Above it, the answer is 503.")
+    ] = 16384,
+    lines: Annotated[int, o.limits("--lines", metavar="N", min=1, help="Maximum lines per request.")] = 256,
+    size: Annotated[int, o.limits("--bytes", metavar="N", min=1, help="Maximum bytes per request.")] = 1 << 20,
+    seconds: Annotated[float, o.limits("--seconds", metavar="S", min=0.01, help="Maximum waiting time. Then the answer is 503.")] = 60.0,
     allow_python: AllowPython = False,
 ) -> None:
-    """Answer requests over HTTP with JSON, in common batches, on this computer alone. Needs the extra `serve`."""
+    """Run an HTTP server that translates JSON requests in shared batches. Needs the extra `serve`.
+
+    By default it accepts requests only from this computer.
+    """
     from .._optional import need
 
     need("starlette", "a server needs Starlette", '"gmlmdsl[serve]"')
@@ -219,9 +237,9 @@ def evaluate(
     precision: o.Products = "float32",
     shortlist: o.Short = False,
     attention: Annotated[
-        bool, typer.Option("--attention", help="Whether pieces that repeat one another attend to each other, over all lines.")
+        bool, o.scores("--attention", help="Measure over all lines whether repeated pieces attend to each other.")
     ] = False,
-    timed: Annotated[bool, typer.Option("--latency", help="Median and 99th percentile at batch 1 and 32, over these lines.")] = False,
+    timed: Annotated[bool, o.scores("--latency", help="Measure median and 99th percentile latency at batch sizes 1 and 32.")] = False,
     learnt: o.Learnt = None,
     seed: o.Seed = 0,
     as_json: AsJson = False,
@@ -230,7 +248,10 @@ def evaluate(
     coordinator: Coordinator = None,
     rank: Rank = None,
 ) -> None:
-    """Score a translator on parallel text: BLEU with its signature, chrF++, TER, stutter, lengths, passes."""
+    """Score a translator on parallel text.
+
+    Prints BLEU with its signature, chrF++, TER, stutter rate, lengths and number of passes.
+    """
     options = locals() | {"samplers": tuple(samplers or ()), "latency": timed}
     from ._translation_show import EvaluateRequest, run_evaluate
 
@@ -244,19 +265,22 @@ def latency(
     text: o.Sources,
     bundles: o.Bundles,
     samplers: o.Samplers = None,
-    sentences: Annotated[int, typer.Option("--sentences", metavar="N", min=1, help="How many are measured, at the least.")] = 500,
+    sentences: Annotated[int, o.scores("--sentences", metavar="N", min=1, help="Minimum number of measured sentences.")] = 500,
     pieces: Annotated[
-        int | None, typer.Option("--pieces", metavar="N", min=1, help="Every translation has N pieces: for weights that are not trained.")
+        int | None, o.scores("--pieces", metavar="N", min=1, help="Give every translation N pieces. Use it for untrained weights.")
     ] = None,
     peers: Annotated[
-        bool, typer.Option("--peers", help="CTranslate2 beside them, where it is installed: random weights of the first one's sizes.")
+        bool, o.scores("--peers", help="Also measure CTranslate2, if installed, with random weights of the first translator's sizes.")
     ] = False,
     precision: o.Products = "float32",
     shortlist: o.Short = False,
     as_json: AsJson = False,
     allow_python: AllowPython = False,
 ) -> None:
-    """Measure how long translators take: median and 99th percentile at batch 1 and 32, what is compiled left out."""
+    """Measure the latency of translators, without compilation.
+
+    Prints the median and the 99th percentile at batch sizes 1 and 32.
+    """
     from ._translation_show import run_latency
 
     run_latency(text, bundles, samplers or [], (sentences, pieces, peers, precision, shortlist), as_json, allow_python)
@@ -276,11 +300,11 @@ def pipeline(
     reverse: o.Reverse = False,
     languages: o.Languages = "",
     limit: o.Limit = None,
-    test_limit: Annotated[int | None, typer.Option("--test-limit", metavar="N", min=1, help="Score the first N test pairs.")] = None,
+    test_limit: o.TestLimit = None,
     masks: o.Masks = None,
     teacher_sampler: o.TeacherSampler = None,
     samplers: o.Samplers = None,
-    raw: Annotated[bool, typer.Option("--raw/--no-raw", help="Whether a student is trained on the raw text too.")] = False,
+    raw: o.Raw = False,
     warm: o.WarmStart = True,
     minutes: o.Minutes = None,
     stated: o.StudentSteps = None,
@@ -298,7 +322,7 @@ def pipeline(
     evaluate_every: o.EvaluateEvery = None,
     patience: o.Patience = None,
     save_every: o.SaveEvery = None,
-    sentences: Annotated[int, typer.Option("--sentences", metavar="N", min=1, help="How many the latency is measured over.")] = 500,
+    sentences: Annotated[int, o.scores("--sentences", metavar="N", min=1, help="Number of sentences for latency.")] = 500,
     learnt: o.Learnt = None,
     seed: o.Seed = 0,
     restart: o.Restart = False,
@@ -307,10 +331,11 @@ def pipeline(
     coordinator: Coordinator = None,
     rank: Rank = None,
 ) -> None:
-    """From two files to translators and a report: clean, vocabulary, teacher, distillation, students, scores, latency.
+    """Make translators and a report from parallel text.
 
-    Every stage leaves files in the folder. Called again it keeps what is done, goes on with what
-    was killed, and makes anew what depends on what changed.
+    The stages are cleaning, vocabulary, teacher, distillation, students, scores and latency. Each
+    stage writes files into the folder. The same command keeps finished stages, resumes a stopped
+    one, and repeats those that depend on something that changed.
     """
     options = locals() | {"inputs": inputs or [], "samplers": tuple(samplers or ()), "masks": tuple(masks or ())}
     options |= {"buckets": o.widths(buckets), "steps": o.steps_beside(minutes, stated, teacher_steps)}

@@ -1,13 +1,15 @@
-"""Options that the commands of translators share."""
+"""Options that the commands of translators share, and the sections of their help."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ._commands import MOST_SEED
+from ._fit_options import program
 
 
 def _checked(program: Path) -> Path:
@@ -47,158 +49,194 @@ def widths(stated: list[int] | None) -> tuple[int, ...] | None:
     return tuple(sorted(stated)) if stated else None
 
 
+# Options in the sections of the help.
+_text = partial(typer.Option, rich_help_panel="The text")
+_optimisation = partial(typer.Option, rich_help_panel="Optimisation")
+_batches = partial(typer.Option, rich_help_panel="Batches and precision")
+_stopping = partial(typer.Option, rich_help_panel="Validation and checkpoints")
+_networks = partial(typer.Option, rich_help_panel="Teacher and students")
+decoding = partial(typer.Option, rich_help_panel="Decoding")
+scores = partial(typer.Option, rich_help_panel="Scores and times")
+limits = partial(typer.Option, rich_help_panel="Limits of requests")
+
 Program = Annotated[
-    Path, typer.Argument(metavar="FILE.gmlm", help="A program with translation models.", show_default=False, callback=_checked)
+    Path, typer.Argument(metavar="FILE.gmlm", help="The program, with the translation models.", show_default=False, callback=_checked)
 ]
 Text = Annotated[
     list[Path],
     typer.Argument(
         metavar="TEXT..",
-        help="Parallel text: two files with a sentence on each line, or one .tsv, .tmx or .parquet with both; .gz is unpacked.",
+        help="Parallel text: two files with one sentence per line, or one .tsv, .tmx or .parquet file with both languages. "
+        "Files that end in .gz are unpacked.",
         show_default=False,
         callback=_there,
     ),
 ]
 Sources = Annotated[
-    Path, typer.Argument(metavar="TEXT", help="Sentences of the source language, one on each line.", show_default=False, callback=_there)
+    Path, typer.Argument(metavar="TEXT", help="Sentences of the source language, one per line.", show_default=False, callback=_there)
 ]
 Bundle = Annotated[
-    Path, typer.Argument(metavar="FILE.bundle", help="A translator, which `gmlm train` wrote.", show_default=False, callback=_there)
+    Path, typer.Argument(metavar="FILE.bundle", help="The translator, as written by `gmlm train`.", show_default=False, callback=_there)
 ]
 Bundles = Annotated[
-    list[Path], typer.Argument(metavar="FILE.bundle..", help="Translators to compare.", show_default=False, callback=_there)
+    list[Path], typer.Argument(metavar="FILE.bundle..", help="The translators to compare.", show_default=False, callback=_there)
 ]
-Lines = Annotated[Path | None, typer.Argument(metavar="TEXT", help="Lines to translate; the standard input by default.", callback=_there)]
+Lines = Annotated[Path | None, typer.Argument(metavar="TEXT", help="File of lines to translate. Default: standard input.", callback=_there)]
 Drafts = Annotated[
     Path | None,
-    typer.Option("--draft", metavar="FILE", help="For each line a draft that refinement begins with.", callback=_there),
+    decoding("--draft", metavar="FILE", help="A draft translation of each line, from which refinement starts.", callback=_there),
 ]
 Phrases = Annotated[
     Path | None,
-    typer.Option("--phrases", metavar="FILE", help="For each line the texts that it must contain, with tabs between.", callback=_there),
+    decoding("--phrases", metavar="FILE", help="For each line, the phrases its translation must contain, tab-separated.", callback=_there),
 ]
 Folder = Annotated[
-    Path, typer.Option("--out", "-o", metavar="FOLDER", help="Of the run; called again, it goes on where it was.", show_default=False)
+    Path,
+    typer.Option("--out", "-o", metavar="FOLDER", help="Output folder. The same command resumes an unfinished run.", show_default=False),
 ]
 Validation = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--validation", metavar="TEXT", help="Pairs whose loss is measured: one .tsv, or said twice for two files.", callback=_there
-    ),
+    _text("--validation", metavar="TEXT", help="Validation text: one .tsv file, or the option twice for two files.", callback=_there),
 ]
 Test = Annotated[
     list[Path] | None,
-    typer.Option("--test", metavar="TEXT", help="Pairs that are scored: one .tsv, or said twice for two files.", callback=_there),
+    _text("--test", metavar="TEXT", help="Held-out text to score: one .tsv file, or the option twice for two files.", callback=_there),
 ]
+TestLimit = Annotated[int | None, _text("--test-limit", metavar="N", min=1, help="Score only the first N test pairs.")]
 VocabularyFile = Annotated[
     Path | None,
-    typer.Option("--vocabulary", metavar="FILE", help="A SentencePiece model; by default one is made of the text.", callback=_there),
+    _text("--vocabulary", metavar="FILE", help="A SentencePiece model. By default one is trained on the text.", callback=_there),
 ]
 ByteFallback = Annotated[
-    bool, typer.Option("--byte-fallback", help="Spell letters that the text does not have by their bytes; 256 pieces of the vocabulary.")
+    bool, _text("--byte-fallback", help="Encode letters that the training text lacks as bytes. This takes 256 vocabulary entries.")
 ]
 WarmStart = Annotated[
-    bool, typer.Option("--warm-start/--cold-start", help="Whether students start at the teacher's weights where they agree.")
+    bool, _networks("--warm-start/--cold-start", help="Whether students start from the teacher's weights, where the layers match.")
 ]
-Restart = Annotated[bool, typer.Option("--restart", help="Begin anew, whatever the folder holds of an earlier run.")]
+Raw = Annotated[bool, _networks("--raw/--no-raw", help="Whether another student is trained on the original text, without distillation.")]
+Restart = Annotated[bool, _stopping("--restart", help="Start again from the beginning, and ignore an earlier run in the folder.")]
 Learnt = Annotated[
-    Path | None, typer.Option("--learnt", metavar="PATH", help="The checkpoint of a learnt metric (COMET), on this machine.")
+    Path | None, scores("--learnt", metavar="PATH", help="Local checkpoint of a learnt metric (COMET), which is computed too.")
 ]
 From = Annotated[
     Path | None,
-    typer.Option("--from", metavar="FILE.bundle", help="Start at the weights of this one where they agree: a teacher's.", callback=_there),
+    _optimisation("--from", metavar="FILE.bundle", help="Bundle of initial weights, used where the layers match.", callback=_there),
 ]
 Products = Annotated[
     str,
-    typer.Option(
-        "--precision", metavar="float32|bfloat16|int8|auto", help="Of products with matrices; auto is the fastest on this processor."
+    decoding(
+        "--precision",
+        metavar="float32|bfloat16|int8|auto",
+        help="Number format of matrix products. `auto` picks the fastest on this processor.",
     ),
 ]
 Rerank = Annotated[
     Path | None,
-    typer.Option(
+    decoding(
         "--rerank",
         metavar="FILE.bundle",
-        help="An autoregressive teacher that chooses among the sampler's candidates, by its log p of a piece.",
+        help="An autoregressive teacher that chooses among the sampler's candidates by log p per piece.",
         callback=_there,
     ),
 ]
-Short = Annotated[
-    bool, typer.Option("--shortlist", help="Compute logits only of tokens on the bundle's shortlist, which `gmlm shortlist` writes.")
-]
+Short = Annotated[bool, decoding("--shortlist", help="Compute logits only for tokens on the bundle's shortlist, made by `gmlm shortlist`.")]
 WarmUp = Annotated[
     Path | None,
-    typer.Option("--warm-up", metavar="TEXT", help="Lines to translate first, so that no request waits for a compiler.", callback=_there),
+    typer.Option(
+        "--warm-up", metavar="TEXT", help="Lines to translate at the start, so no request waits for compilation.", callback=_there
+    ),
 ]
-Reverse = Annotated[bool, typer.Option("--reverse", help="From the second language to the first.")]
-Languages = Annotated[
-    str, typer.Option("--languages", metavar="EN-DE", help="Of the two sides of the text, for the report and the tokens of BLEU.")
+Reverse = Annotated[bool, _text("--reverse", help="Translate from the second language of the text to the first.")]
+Languages = Annotated[str, _text("--languages", metavar="EN-DE", help="Source and target languages, for the report and BLEU's tokeniser.")]
+Limit = Annotated[int | None, _text("--limit", metavar="N", min=1, help="Use only the first N pairs of the text.")]
+Steps = Annotated[int, _optimisation("--steps", metavar="N", min=1, help="Number of training batches.")]
+StudentSteps = Annotated[
+    int | None, _networks("--steps", metavar="N", min=1, help="Number of training batches of each student. Default: 1000.")
 ]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Take the first N pairs of the text.")]
-Steps = Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Batches.")]
-StudentSteps = Annotated[int | None, typer.Option("--steps", metavar="N", min=1, help="Batches; 1000 by default.")]
 Masks = Annotated[
     list[str] | None,
-    typer.Option("--mask", "-m", metavar="NAME", help="What a network learns by, where its model has several; once for each model."),
+    _networks("--mask", "-m", metavar="NAME", help="Training mask of a model with several masks. Repeat it for each model."),
 ]
 Minutes = Annotated[
     float | None,
-    typer.Option(
-        "--minutes", metavar="M", min=0.01, help="Of the run: 22 of 60 for the teacher, 4 to distil, 22 for the student; in place of steps."
+    _networks(
+        "--minutes",
+        metavar="M",
+        min=0.01,
+        help="Duration of the whole run, instead of --steps and --teacher-steps. "
+        "Of 60 minutes, the teacher gets 22, distillation 4 and the student 22.",
     ),
 ]
 TeacherSteps = Annotated[
-    int | None, typer.Option("--teacher-steps", metavar="N", min=1, help="Batches of the teacher; as --steps by default.")
+    int | None, _networks("--teacher-steps", metavar="N", min=1, help="Number of training batches of the teacher. Default: --steps.")
 ]
 TeacherSampler = Annotated[
     str | None,
-    typer.Option(
+    _networks(
         "--teacher-sampler",
         metavar="NAME",
-        help="The one that distils; by default the one with most beams, of several the best on the validation text.",
+        help="The teacher's sampler for distillation. Default: the one with the most beams, chosen by BLEU on the validation text if "
+        "there are several.",
     ),
 ]
-BatchSize = Annotated[int, typer.Option("--batch-size", metavar="N", min=1, help="Pairs of a batch.")]
-Optimizer = Annotated[str, typer.Option("--optimizer", metavar="adafactor|adam", help="Both with a warm-up and a cosine.")]
+BatchSize = Annotated[int, _batches("--batch-size", metavar="N", min=1, help="Batch size, in sentence pairs.")]
+Optimizer = Annotated[
+    str,
+    _optimisation(
+        "--optimizer", metavar="adafactor|adam", help="The optimiser. Both use a linear warm-up and cosine decay of the learning rate."
+    ),
+]
 LearningRate = Annotated[
     float | None,
-    typer.Option(
+    _optimisation(
         "--learning-rate",
         metavar="X",
-        help="The peak. By default 0.001 of Adam; of AdaFactor 0.03 for up to 5000 updates, then less: 0.003 for 500000.",
+        help="Peak learning rate. Default: 0.001 for Adam; for AdaFactor 0.03 up to 5000 updates, and lower for more (0.003 for 500000).",
     ),
 ]
-Warmup = Annotated[int | None, typer.Option("--warmup", metavar="N", min=0, help="Batches of warm-up; a fiftieth by default.")]
-Smoothing = Annotated[float, typer.Option("--label-smoothing", metavar="S", help="Share of the uniform distribution in every target.")]
+Warmup = Annotated[
+    int | None, _optimisation("--warmup", metavar="N", min=0, help="Number of warm-up batches. Default: 2 % of all batches.")
+]
+Smoothing = Annotated[
+    float, _optimisation("--label-smoothing", metavar="S", help="Label smoothing: the weight of the uniform distribution in each target.")
+]
 Average = Annotated[
-    float | None, typer.Option("--ema", metavar="D", help="Keep the moving average of the weights of this decay, such as 0.999.")
+    float | None, _optimisation("--ema", metavar="D", help="Keep an exponential moving average of the weights with decay D, such as 0.999.")
 ]
 AverageLast = Annotated[
-    int | None, typer.Option("--average-last", metavar="N", min=1, help="The mean of the weights at the last N checkpoints.")
+    int | None, _optimisation("--average-last", metavar="N", min=1, help="Average the weights of the last N checkpoints.")
 ]
-Accumulate = Annotated[int, typer.Option("--accumulate", metavar="N", min=1, help="Batches whose gradients make one update.")]
-Precision = Annotated[str, typer.Option("--precision", metavar="float32|bfloat16", help="Of the passes over the network.")]
+Accumulate = Annotated[
+    int, _batches("--accumulate", metavar="N", min=1, help="Number of batches whose gradients are averaged for one update.")
+]
+Precision = Annotated[str, _batches("--precision", metavar="float32|bfloat16", help="Number format of the network's computations.")]
 Buckets = Annotated[
     list[int] | None,
-    typer.Option(
+    _batches(
         "--bucket",
         metavar="N",
         min=1,
-        help="A width that rows are padded to; may be repeated. 8, 16, 24, 32, 48, 64, .. by default.",
+        help="A width to which rows are padded; may be repeated. By default 8, 16, 24, 32, 48, 64 and so on.",
     ),
 ]
-EvaluateEvery = Annotated[int | None, typer.Option("--evaluate-every", metavar="N", min=1, help="Batches between losses of validation.")]
-Patience = Annotated[
-    int | None, typer.Option("--patience", metavar="N", min=1, help="Stop after so many losses of validation that are no lower.")
+EvaluateEvery = Annotated[
+    int | None, _stopping("--evaluate-every", metavar="N", min=1, help="Number of batches between validation losses.")
 ]
-SaveEvery = Annotated[int | None, typer.Option("--save-every", metavar="N", min=1, help="Batches between checkpoints.")]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=MOST_SEED, help="Everything random follows from it.")]
+Patience = Annotated[
+    int | None, _stopping("--patience", metavar="N", min=1, help="Stop after N validation losses in a row without improvement.")
+]
+SaveEvery = Annotated[int | None, _stopping("--save-every", metavar="N", min=1, help="Number of batches between checkpoints.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=MOST_SEED, help="Seed of all random numbers.")]
 Sampler = Annotated[
-    str | None, typer.Option("--sampler", "-s", metavar="NAME", help="A sampler of the program; by default the bundle's own.")
+    str | None, decoding("--sampler", "-s", metavar="NAME", help="A sampler of the program. Default: the one saved in the bundle.")
+]
+SavedSampler = Annotated[
+    str | None,
+    program("--sampler", "-s", metavar="NAME", help="Default sampler of the bundle. If omitted, the model's first sampler in the file."),
 ]
 Samplers = Annotated[
-    list[str] | None, typer.Option("--sampler", "-s", metavar="NAME", help="Compare this sampler; may be repeated. All by default.")
+    list[str] | None, scores("--sampler", "-s", metavar="NAME", help="A sampler to compare. May be repeated. Default: all samplers.")
 ]
 Cut = Annotated[
-    bool, typer.Option("--cut/--no-cut", help="Cut the end off a sentence that the model cannot take, with a warning; or stop there.")
+    bool, decoding("--cut/--no-cut", help="Whether a sentence that is too long for the model is cut, with a warning, or is an error.")
 ]

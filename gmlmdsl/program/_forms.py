@@ -43,8 +43,8 @@ from ._form import Option as Option
 from ._form import named
 from ._network_forms import GUIDED, NETWORKS, SAMPLERS, SEEN, VALUES, VERIFIERS
 
-_WRAP = named("wrap", BOOLEAN, "join the last to the first along each axis; of an axis of 2 they are joined already, once", "false")
-_VARIABLES = Option("variables", VARIABLES, "the variables whose cells it ranges over; none: every `var`", required=False)
+_WRAP = named("wrap", BOOLEAN, "join the last node to the first along each axis; no second edge is added on an axis of 2", "false")
+_VARIABLES = Option("variables", VARIABLES, "the variables whose cells it uses; by default every `var`", required=False)
 GRAPHS = (
     Form(
         "graph",
@@ -55,30 +55,30 @@ GRAPHS = (
             Option("axes", SIZES, "the lengths of further axes", required=False),
             _WRAP,
         ),
-        "The n by m lattice, or one of more axes; nodes 0..nm-1 row-major; of two axes it has `.rows` and `.columns`.",
+        "The n by m lattice, or one with more axes. Nodes are 0..nm-1 in row-major order. With two axes, it has `.rows` and `.columns`.",
     ),
     Form(
         "graph",
         "triangular",
         (Option("n", SIZE, "rows"), Option("m", SIZE, "columns"), _WRAP),
-        "The n by m lattice of triangles: that of `grid`, with one more edge from each node, to the node a row below and a column right.",
+        "The n by m triangular lattice: `grid` with one more edge from each node, to the node one row below and one column to the right.",
     ),
-    Form("graph", "chain", (Option("n", SIZE, "nodes"), _WRAP), "Nodes 0..n-1, each joined to the next."),
+    Form("graph", "chain", (Option("n", SIZE, "nodes"), _WRAP), "A chain of nodes 0..n-1, each joined to the next."),
     Form("graph", "complete", (Option("nodes", SIZE, "nodes"),), "Every unordered pair of nodes."),
     Form(
         "graph",
         "bipartite",
         (Option("a", SIZE, "left nodes"), Option("b", SIZE, "right nodes")),
-        "All pairs (i in a, j in b); has only `.edges`.",
+        "All pairs (i in a, j in b). It has only `.edges`.",
     ),
     Form(
         "graph",
         "edges",
         (
             Option("pairs", INPUT, "an integer input of shape (number of edges, 2)"),
-            named("nodes", SIZE, "the nodes the pairs join", required=True),
+            named("nodes", SIZE, "the set of nodes", required=True),
         ),
-        "The graph whose edges are bound from Python.",
+        "The graph whose edges are an input.",
     ),
 )
 
@@ -113,23 +113,23 @@ DISTRIBUTIONS = (
         "spike_slab",
         (
             Option("sd", NUMBER, "standard deviation of the slab, above 0"),
-            Option("probability", NUMBER, "prior probability that an entry is in", bounds=PROBABILITIES),
+            Option("probability", NUMBER, "prior probability that an entry is nonzero", bounds=PROBABILITIES),
         ),
-        "0 exactly, or with `probability` in, and then normal around 0; `Model.posterior` samples it, `fit` refuses it.",
+        "Normal around 0 with the given probability, otherwise exactly 0. `Model.posterior` samples it; `fit` does not accept it.",
         support="unbounded",
     ),
     Form(
         "distribution",
         "half_normal",
-        (Option("sd", NUMBER, "standard deviation of the whole normal around 0, above 0"),),
-        "Normal around 0, above 0; the parameter is `positive`.",
+        (Option("sd", NUMBER, "standard deviation of the unrestricted normal, above 0"),),
+        "Normal around 0, restricted to numbers above 0. The parameter is `positive`.",
         support="positive",
     ),
     Form(
         "distribution",
         "half_cauchy",
-        (Option("scale", NUMBER, "scale of the whole Cauchy around 0, above 0"),),
-        "Cauchy around 0, above 0.",
+        (Option("scale", NUMBER, "scale of the unrestricted Cauchy, above 0"),),
+        "Cauchy around 0, restricted to numbers above 0.",
         support="positive",
     ),
     Form("distribution", "exponential", (Option("rate", NUMBER, "rate, above 0"),), "Exponential.", support="positive"),
@@ -137,21 +137,21 @@ DISTRIBUTIONS = (
         "distribution",
         "gamma",
         (Option("shape", NUMBER, "shape, above 0"), Option("rate", NUMBER, "rate, above 0")),
-        "Gamma; density unbounded at 0 for a shape below 1.",
+        "Gamma. The density is unbounded at 0 for a shape below 1.",
         support="positive",
     ),
     Form(
         "distribution",
         "beta",
         (Option("a", NUMBER, "first shape, above 0"), Option("b", NUMBER, "second shape, above 0")),
-        "Beta; density unbounded where a shape is below 1.",
+        "Beta. The density is unbounded if a shape is below 1.",
         support="unit",
     ),
     Form(
         "distribution",
         "dirichlet",
-        (Option("concentration", NUMBER, "of every entry, or a list with one for each, above 0"),),
-        "Dirichlet on the last axis; unbounded for a concentration below 1.",
+        (Option("concentration", NUMBER, "concentration of every entry, or a list with one for each, above 0"),),
+        "Dirichlet on the last axis. The density is unbounded for a concentration below 1.",
         support="simplex",
     ),
     Form(
@@ -165,24 +165,24 @@ DISTRIBUTIONS = (
                 "or `logits = e for a in domain`",
             ),
         ),
-        "On a variable: log p(z | parents).",
+        "Distribution of a variable: log p(z | parents).",
         support="cell",
     ),
     Form(
         "distribution",
         "bernoulli",
-        (Option("probability", PROBABILITY, "of 1, or of +1; or `logit = ..`, its log odds"),),
-        "On a bit or spin: log p(z | parents).",
+        (Option("probability", PROBABILITY, "probability of 1 (of +1 for a spin), or `logit = ..` with its log odds"),),
+        "Distribution of a bit or spin: log p(z | parents).",
         support="cell",
     ),
     Form(
         "distribution",
         "binomial",
         (
-            Option("n", PROBABILITY, "trials, the same for all cells of the variable, which is over `range(n + 1)`"),
-            Option("probability", PROBABILITY, "of each success; or `logit = ..`, its log odds"),
+            Option("n", PROBABILITY, "number of trials, equal for all cells of the variable, whose type is `range(n + 1)`"),
+            Option("probability", PROBABILITY, "probability of each success, or `logit = ..` with its log odds"),
         ),
-        "On a range: the number of successes.",
+        "Distribution of a range: the number of successes.",
         support="cell",
     ),
     Form(
@@ -192,7 +192,7 @@ DISTRIBUTIONS = (
             Option("location", PROBABILITY, "a number"),
             Option("cutpoints", PROBABILITY, "an increasing array with its last axis open, one entry fewer than the variable has values"),
         ),
-        "On a range: the probability of its first k + 1 values together is sigmoid(cutpoints[k] - location).",
+        "Distribution of a range: the total probability of its first k + 1 values is sigmoid(cutpoints[k] - location).",
         support="cell",
     ),
 )
@@ -202,14 +202,14 @@ MASKS = (
         "mask",
         "subsets",
         (_VARIABLES, named("size", INTEGER, "k, the number of cells", required=True), *SEEN),
-        "Uniform over the subsets of k cells (Li et al. 2024, Definition 3).",
+        "A uniform draw of k cells (Li et al. 2024, Definition 3).",
         block_size="size",
     ),
     Form(
         "mask",
         "stripes",
         (_VARIABLES, named("width", INTEGER, "k, the number of cells", required=True), *SEEN),
-        "Uniform over the runs of k cells that follow one another, in the order of the cells: x[0] to x[k - 1], x[1] to x[k], and so on.",
+        "A uniform draw of k consecutive cells, in the order of the cells: x[0] to x[k - 1], x[1] to x[k], and so on.",
         block_size="width",
     ),
     Form("mask", "everything", (_VARIABLES, *SEEN), "All cells at once: maximum likelihood."),
@@ -217,38 +217,38 @@ MASKS = (
         "mask",
         "blocks",
         (
-            Option("blocks", BLOCKS, "sets of cells, or `G.rows`, `G.columns`, `G.edges` where one variable runs over the nodes of `G`"),
+            Option("blocks", BLOCKS, "sets of cells, or `G.rows`, `G.columns`, `G.edges` if one variable runs over the nodes of `G`"),
             *SEEN,
         ),
-        "Uniform over the blocks.",
+        "A uniform draw of one of the blocks.",
     ),
     Form(
         "mask",
         "bernoulli",
         (_VARIABLES, named("rate", RATE, "a number, or `uniform(a, b)` drawn once per mask", required=True), *SEEN),
-        "Every cell on its own with probability `rate`.",
+        "Every cell independently with probability `rate`.",
     ),
     Form(
         "mask",
         "percolation",
         (Option("edges", BLOCKS, "pairs of cells, or `G.edges`, of the one variable over the nodes of G"),),
-        "The cluster of a random cell under bonds on these edges, redrawn among its images under symmetries of the factors (Wolff 1989) "
-        "and of each `require` (Kempe chains); only in an update. It may be written `cluster`.",
+        "The cluster of a random cell, formed by bonds on these edges, redrawn among its images under symmetries of factors (Wolff 1989) "
+        "and of each `require` (Kempe chains). Only for updates. It may be written `cluster`.",
         synonym="cluster",
     ),
     Form(
         "mask",
         "least_confident",
         (_VARIABLES, named("count", INTEGER, "number of cells", required=True)),
-        "The cells whose present value a `conditional` model gives the lowest probability; only under `independently`.",
+        "The cells whose present values have the lowest probabilities in a `conditional` model. Only with `independently`.",
         block_size="count",
     ),
     Form(
         "mask",
         "visits",
-        (Option("sampler", SAMPLER, "a sampler of the model that decodes, whose places do not depend on what it draws"),),
-        "What a sampler hides in a random pass; of K the cells that it settles are scored and weighted, so that the loss is the bound of "
-        "the sampler's own -log p, in nats for a row. It fits a `conditional` model.",
+        (Option("sampler", SAMPLER, "a sampler of the model that decodes, with places that do not depend on drawn values"),),
+        "The cells that a sampler hides in a random pass. The cells that it settles are scored, weighted so that the loss is the bound of "
+        "the sampler's own -log p, in nats per row. It fits a `conditional` model.",
     ),
 )
 
@@ -256,23 +256,26 @@ KERNELS = (
     Form(
         "kernel",
         "temper",
-        (named("betas", NUMBERS, "inverse temperatures, a list or an input: distinct, at least 0, 1 among them", required=True),),
-        "Runs its body on replicas of log p scaled by each beta, with exchange moves.",
+        (named("betas", NUMBERS, "distinct inverse temperatures of at least 0, one of them 1: a list or an input", required=True),),
+        "Replica exchange: one replica for each beta, with log p scaled by it, runs the body, and neighbours exchange their states.",
     ),
 )
 
 TYPES = (
-    Form("type", "range", (Option("q", SIZE, "number of values"),), "The integers 0..q-1; `range(a, b)`: the integers a..b-1."),
+    Form("type", "range", (Option("q", SIZE, "number of values"),), "The integers 0..q-1. `range(a, b)` has the integers a..b-1."),
     Form("type", "letters", (Option("alphabet", TEXT, "one letter per value"),), "Unordered letters, in the order written."),
     Form("type", "labels", (Option("labels", TEXTS, "one string per value"),), "Unordered labels, in the order written."),
     Form(
-        "type", "vocabulary", (Option("folder", TEXT, "as of the network `pretrained`"),), "The tokens of a pretrained model, by their ids."
+        "type",
+        "vocabulary",
+        (Option("folder", TEXT, "the folder of the network `pretrained`"),),
+        "The tokens of a pretrained model, by their ids.",
     ),
     Form(
         "type",
         "real",
         (named("lower", NUMBER, "lower bound", "-infinity"), named("upper", NUMBER, "upper bound", "infinity")),
-        "Real numbers, perhaps bounded.",
+        "Real numbers, optionally with bounds.",
     ),
     Form("type", "spin", (), "-1 or +1."),
     Form("type", "bit", (), "0 or 1."),
@@ -284,7 +287,7 @@ TYPES = (
 )
 
 GAUGES = (
-    Form("gauge", "zero_sum", (Option("parameter", EXPRESSION, "a parameter"),), "Sums over each axis that runs over a domain are zero."),
+    Form("gauge", "zero_sum", (Option("parameter", EXPRESSION, "a parameter"),), "The sum over each axis that runs over a domain is zero."),
 )
 
 _X = (Option("a", EXPRESSION, "a number"),)
@@ -299,9 +302,9 @@ FUNCTIONS = (
     Form("function", "max", (Option("a", EXPRESSION, "a number"), Option("b", EXPRESSION, "a number")), "The larger."),
     Form("function", "cos", _X, "The cosine of an angle in radians."),
     Form("function", "sin", _X, "The sine of an angle in radians."),
-    Form("function", "softplus", _X, "log(1 + exp(a)), for large a too."),
-    Form("function", "log1p", _X, "log(1 + a), for small a too."),
-    Form("function", "expm1", _X, "exp(a) - 1, for small a too."),
+    Form("function", "softplus", _X, "log(1 + exp(a)), without overflow for large a."),
+    Form("function", "log1p", _X, "log(1 + a), accurate for small a."),
+    Form("function", "expm1", _X, "exp(a) - 1, accurate for small a."),
     Form("function", "logit", _X, "log(a / (1 - a))."),
     Form(
         "function",
@@ -309,16 +312,16 @@ FUNCTIONS = (
         (Option("n", EXPRESSION, "trials"), Option("k", EXPRESSION, "successes")),
         "Logarithm of the number of ways to choose k of n.",
     ),
-    Form("function", "spin", (Option("b", EXPRESSION, "0 or 1"),), "2 b - 1: a bit as a spin."),
-    Form("function", "bit", (Option("s", EXPRESSION, "-1 or +1"),), "(s + 1) / 2: a spin as a bit."),
+    Form("function", "spin", (Option("b", EXPRESSION, "0 or 1"),), "2 b - 1, which converts a bit to a spin."),
+    Form("function", "bit", (Option("s", EXPRESSION, "-1 or +1"),), "(s + 1) / 2, which converts a spin to a bit."),
     *(
         Form("function", name, (Option("e", EXPRESSION, f"{what}, followed by `for .. if ..`"),), doc)
         for name, what, doc in (
             ("sum", "what is added", "The sum of e over its `for`."),
             ("prod", "what is multiplied", "The product of e over its `for`."),
-            ("count", "a condition", "How often e holds over its `for`."),
-            ("any", "a condition", "Whether e holds at least once over its `for`."),
-            ("all", "a condition", "Whether e always holds over its `for`."),
+            ("count", "a condition", "The number of times that e is true over its `for`."),
+            ("any", "a condition", "Whether e is true at least once over its `for`."),
+            ("all", "a condition", "Whether e is always true over its `for`."),
             ("all_different", "what differs", "Whether no two values of e over its `for` are equal."),
             ("logsumexp", "a number", "log of the sum of exp(e) over its `for`; `min(e for ..)` and `max(e for ..)` likewise."),
         )

@@ -36,7 +36,7 @@ from ._form import (
 # `conditional`.
 SEEN = (
     named("noise", NOISE, "what a network sees in the cells of K; probabilities that sum to 1", "{hide: 1}"),
-    named("stages", INTEGER, "losses per row and mask, averaged: each after the first sees the network's own prediction", "1"),
+    named("stages", INTEGER, "number of losses per row and mask, averaged; each after the first sees the network's own prediction", "1"),
     named(
         "stage_inputs",
         WORD,
@@ -53,17 +53,17 @@ _REFINEMENT = (
     named(
         "steps",
         INTEGER,
-        "T, the number of passes, of blocks in each block; `cells`: one for each cell; not beside `counts`, which lists them",
+        "T, the number of passes (per block, with `block`); `cells`: one for each cell; not together with `counts`, which lists them",
         "4",
         words=("cells",),
     ),
-    named("lengths", INTEGER, "candidate lengths, the likeliest first; 1 where the network predicts no length", "1"),
-    named("starts", INTEGER, "candidates per length, each from a start of its own; where something is random: `start` or `decode`", "1"),
-    named("start", WORD, "what a cell shows before it is predicted, and where it is predicted again", "hide", words=("hide", "uniform")),
+    named("lengths", INTEGER, "number of candidate lengths, the most probable first; 1 if the network predicts no length", "1"),
+    named("starts", INTEGER, "number of candidates per length, each with its own start; only if `start` or `decode` is random", "1"),
+    named("start", WORD, "the input of a cell before it is predicted, and when it is predicted again", "hide", words=("hide", "uniform")),
     named(
         "schedule",
         SCHEDULE,
-        "which cells the next pass predicts: `all`; the last n (T - t) / T (`linear`) or n cos(pi t / 2 T) (`cosine`), rounded down, by "
+        "the cells that the next pass predicts: `all`; the last n (T - t) / T (`linear`) or n cos(pi t / 2 T) (`cosine`), rounded down, by "
         "`order`; all but "
         "so many more, a number for each pass (`counts([2, 3, 3])`, an input, or what a function of the number of cells returns, "
         '`python("package.module:name")`); those below `threshold`; all but one more '
@@ -74,14 +74,14 @@ _REFINEMENT = (
     named(
         "order",
         WORD,
-        "which open cells a pass settles first: the most confident, of equals the first; any, drawn anew in each pass; or those on the "
-        "left. Left out: `random` where `remask` gives each cell a probability to settle, else `confidence`",
+        "the open cells that a pass settles first: the most confident (the first of equals), random cells drawn anew in each pass, "
+        "or those on the left. By default `random` if `remask` gives each cell a probability to settle, else `confidence`",
         words=("confidence", "random", "left_to_right"),
     ),
     named(
         "block",
         INTEGER,
-        "cells of a block: blocks are decoded one after another from the left, each by all passes of the schedule",
+        "number of cells of a block; blocks are decoded one after another from the left, each by all passes of the schedule",
         "none",
         words=("none",),
     ),
@@ -89,21 +89,21 @@ _REFINEMENT = (
     named(
         "confidence",
         CONFIDENCE,
-        "in a token its probability, or in its distribution the lead of the likeliest value over the next (`margin`), or 1 - entropy / "
-        'log q, or a function of log p of the values, `python("package.module:name")`. Left out: `margin` where tokens are drawn, else '
-        "`probability`",
+        "of a token: its probability, the lead of the most probable value over the next one (`margin`), 1 - entropy / "
+        'log q (`entropy`), or a function of log p of the values, `python("package.module:name")`. By default `margin` if tokens '
+        "are drawn, else `probability`",
         words=("probability", "margin", "entropy"),
     ),
-    named("decode", WORD, "how a token is picked from its distribution", "argmax", words=("argmax", "sample")),
-    named("temperature", NUMBER, "of `sample`: log probabilities are divided by it", "1", bounds=Bounds(0, open="low")),
-    named("top_k", INTEGER, "of `sample`: among the k likeliest values only; all where there are no more", "none", words=("none",)),
+    named("decode", WORD, "how a token is chosen from its distribution", "argmax", words=("argmax", "sample")),
+    named("temperature", NUMBER, "for `sample`: log probabilities are divided by it", "1", bounds=Bounds(0, open="low")),
+    named("top_k", INTEGER, "for `sample`: only the k most probable values, or all if there are fewer", "none", words=("none",)),
     named(
-        "top_p", NUMBER, "of `sample`: among the fewest values with this probability", "none", words=("none",), bounds=Bounds(0, 1, "low")
+        "top_p", NUMBER, "for `sample`: only the fewest values with this probability", "none", words=("none",), bounds=Bounds(0, 1, "low")
     ),
     named(
         "remask",
         WORD,
-        "which settled cells are predicted again: the second and later of a run of equal tokens (`stutter`), the least confident, "
+        "the settled cells that are predicted again: the second and later of a run of equal tokens (`stutter`), the least confident, "
         "or each with a probability: `eta` (`random`), or as Wang et al. 2025 (`remdm_cap`, `remdm_rescale`, `remdm_confidence`), "
         "Campbell et al. 2022 (`forward_backward`) or Gat et al. 2024 (`dfm`) have it; then open cells settle each with a probability too",
         "none",
@@ -138,7 +138,7 @@ _REFINEMENT = (
         words=("none",),
         bounds=Bounds(0, 1, "both"),
     ),
-    named("stop", WORD, "after T passes, or for each row where a pass changes nothing", "fixed", words=("fixed", "fixed_point")),
+    named("stop", WORD, "ends after T passes, or for each row when a pass changes nothing", "fixed", words=("fixed", "fixed_point")),
 )
 
 
@@ -153,22 +153,22 @@ AUTOREGRESSIVE = Form(
     "sampler",
     "autoregressive",
     (
-        named("end", CELL_VALUE, "the value that ends a row, of which it is the last cell", "none", words=("none",)),
-        named("beam", INTEGER, "rows that are kept side by side; 1 is greedy search", "1"),
-        named("length_penalty", NUMBER, "a: rows are compared by log p / n^a, n the number of their cells", "1", bounds=Bounds(0)),
+        named("end", CELL_VALUE, "the end value; it is the last cell of a row", "none", words=("none",)),
+        named("beam", INTEGER, "beam width, the number of rows that are kept; 1 is greedy search", "1"),
+        named("length_penalty", NUMBER, "a: rows are compared by log p / n^a, where n is the number of their cells", "1", bounds=Bounds(0)),
         *_TOKENS,
     ),
-    "Cell by cell from the first to the last: beam search or draws, for networks with `causal = true` and for models of one `var` without "
+    "Beam search or draws, cell by cell from the first to the last, for networks with `causal = true` and for models of one `var` without "
     "a network, whose p(next cell | cells before) is exact. A search may miss the most probable string; `model.map` finds a most probable "
     "configuration, together with the latents if there are any. "
     "There `log_prob` of beams is their exact log p.",
 )
 _LAYERS = (
-    named("layers", INTEGER, "blocks", "4"),
-    named("heads", INTEGER, "attention heads; a divisor of the width", "8"),
+    named("layers", INTEGER, "number of blocks", "4"),
+    named("heads", INTEGER, "number of attention heads; a divisor of the width", "8"),
     named("width", INTEGER, "model width", "256"),
     named("ffn", INTEGER, "inner width of the feed-forward part", "4 * width"),
-    named("dropout", NUMBER, "share of activations dropped in training", "0", bounds=Bounds(0, 1, "high")),
+    named("dropout", NUMBER, "share of activations that are dropped in training", "0", bounds=Bounds(0, 1, "high")),
 )
 _ADDED = named(
     "position_embeddings",
@@ -177,7 +177,7 @@ _ADDED = named(
     "hidden knows how far others are, and hardly where it is itself",
     "false",
 )
-_CAUSAL = named("causal", BOOLEAN, "whether each cell sees those before it only: p(x) is then a product, for `autoregressive`", "false")
+_CAUSAL = named("causal", BOOLEAN, "whether each cell sees only those before it; p(x) is then a product, for `autoregressive`", "false")
 _DECODER = (
     _CAUSAL,
     named(
@@ -187,7 +187,7 @@ _DECODER = (
         "true",
     ),
     _ADDED,
-    named("decoder_layers", INTEGER, "blocks of the decoder", "layers"),
+    named("decoder_layers", INTEGER, "number of blocks of the decoder", "layers"),
     named(
         "positions",
         INTEGER,
@@ -203,7 +203,7 @@ _DECODER = (
         "classifier",
         words=("classifier", "affine", "fertility", "oracle"),
     ),
-    named("length_weight", NUMBER, "weight of a row's length loss beside its loss of cells", "0.1", bounds=Bounds(0)),
+    named("length_weight", NUMBER, "weight of the length loss of a row, relative to the loss of its cells", "0.1", bounds=Bounds(0)),
 )
 _CELLS = "whether each cell's row of a table of positions is added to its embedding; hidden cells are such rows"
 PRETRAINED = Form(
@@ -237,19 +237,19 @@ NETWORKS = (
         "network",
         "python",
         (Option("target", TEXT, '"package.module:Class"'),),
-        "A class of the user's, called with the other options; loads only when the Python call allows it.",
+        "Your own class, called with the other options. Loaded only if the call allows Python code.",
         free=True,
     ),
 )
-_PROBE = Option("network", NETWORK, "the causal network of the model, one of whose layers is read at the last cell")
-_LAYER = named("layer", INTEGER, "the layer that is read, 1 the first, with the network's last norm behind it", "last", words=("last",))
+_PROBE = Option("network", NETWORK, "the causal network of the model; the probe reads one of its layers at the last cell")
+_LAYER = named("layer", INTEGER, "the layer that is read, from 1, after which the network's last norm is applied", "last", words=("last",))
 _TARGET = Option("target", TEXT, '"package.module:name" of `V(prefixes, lengths) -> rows`')
 VERIFIERS = (
     Form(
         "verifier",
         "completable",
         (Option("model", MODEL, "a model of the same cells"),),
-        "V(prefix) = 1 where some completion has p > 0 in that model, else 0; exact, by a backward pass.",
+        "V(prefix) = 1 if some completion has p > 0 in that model, else 0. Exact, by a backward pass.",
     ),
     Form(
         "verifier",
@@ -261,48 +261,46 @@ VERIFIERS = (
                 "k: the values are open, close, open, close, .. of each kind; those behind the first 2 k are no brackets",
                 bounds=COUNTS,
             ),
-            named("depth", INTEGER, "the most brackets that are open at once", "none", words=("none",)),
-            named("closed", BOOLEAN, "whether every bracket is closed where the string ends", "true"),
+            named("depth", INTEGER, "maximum number of brackets that are open at once", "none", words=("none",)),
+            named("closed", BOOLEAN, "whether every bracket must be closed at the end of the string", "true"),
         ),
-        "V(prefix) = 1 where brackets match and, if `closed`, those that are open can be closed in the cells left; by a stack.",
+        "V(prefix) = 1 if brackets match and, with `closed`, open brackets can be closed in the remaining cells. It uses a stack.",
     ),
     Form(
         "verifier",
         "probe",
-        (_PROBE, named("threshold", NUMBER, "the probability from which on V = 1", "0.5", bounds=PROBABILITIES), _LAYER),
-        "A linear layer on the network's features, trained by `gm.train_probe`: V = 1 where its probability reaches `threshold`.",
+        (_PROBE, named("threshold", NUMBER, "the smallest probability with V = 1", "0.5", bounds=PROBABILITIES), _LAYER),
+        "A linear layer on the network's features, trained by `gm.train_probe`. V = 1 if its probability is at least `threshold`.",
     ),
-    Form("verifier", "python", (_TARGET,), "A function of the user's, 0 or 1 for each row; runs only when the Python call allows it."),
+    Form("verifier", "python", (_TARGET,), "Your own function, 0 or 1 for each row. Runs only if the call allows Python code."),
 )
 VALUES = (
     Form(
         "value",
         "expected",
         (Option("model", MODEL, "a model of the same cells"),),
-        "V(prefix) = E[exp(log_potential of that model) | prefix] under the sampled model; latents are summed out; exact.",
+        "V(prefix) = E[exp(log_potential of that model) | prefix] under the sampled model, exactly. Latents are summed out.",
     ),
     Form(
         "value",
         "noisy",
         (Option("value", JUDGE, "a value", words=("value",)), named("sd", NUMBER, "s", required=True, bounds=Bounds(0))),
-        "V exp(s e), e a standard normal that is a fixed function of the prefix and the seed of the call; none on whole strings.",
+        "V exp(s e) for prefixes, and V for whole strings. e is standard normal, a fixed function of the prefix and the seed of the call.",
     ),
     Form("value", "probe", (_PROBE, _LAYER), "The probability of a linear layer on the network's features, trained by `gm.train_probe`."),
-    Form("value", "python", (_TARGET,), "A function of the user's, at least 0 for each row; runs only when the Python call allows it."),
+    Form("value", "python", (_TARGET,), "Your own function, at least 0 for each row. Runs only if the call allows Python code."),
 )
 _VERIFIER = Option("verifier", JUDGE, "a verifier of the model", words=("verifier",))
 _EITHER = Option("verifier", JUDGE, "a verifier of the model, or a value", words=("verifier", "value"))
 _VALUE = Option("value", JUDGE, "a value of the model, or a verifier", words=("value", "verifier"))
 _LAW = (
-    named(
-        "end", CELL_VALUE, "the value that ends a string, of which it is the last symbol; cells behind it hold it", "none", words=("none",)
-    ),
-    named("temperature", NUMBER, "of the oracle: its log probabilities are divided by it", "1", bounds=Bounds(0, open="low")),
-    named("top_k", INTEGER, "of the oracle: among its k likeliest symbols only; all where there are no more", "none", words=("none",)),
+    named("end", CELL_VALUE, "the end value, the last symbol of a string; the cells after it have the same value", "none", words=("none",)),
+    named("temperature", NUMBER, "for the oracle: its log probabilities are divided by it", "1", bounds=Bounds(0, open="low")),
+    named("top_k", INTEGER, "for the oracle: only its k most probable symbols, or all if there are fewer", "none", words=("none",)),
     named(
         "top_p",
         NUMBER,
-        "of the oracle: among its fewest symbols with this probability",
+        "for the oracle: only its fewest symbols with this probability",
         "none",
         words=("none",),
         bounds=Bounds(0, 1, "low"),
@@ -323,37 +321,37 @@ SAMPLERS = (
     REFINEMENT,
     _preset(
         "padir",
-        "Every token again in every pass, repeated ones from their start values (Li et al. 2024, Section 3.2).",
+        "Predicts every token again in every pass, and repeated tokens from their start values (Li et al. 2024, Section 3.2).",
         {"steps": "4", "lengths": "5", "start": "uniform", "schedule": "all", "remask": "stutter"},
     ),
     _preset(
         "mask_predict",
-        "The least confident tokens again, fewer in each pass (Ghazvininejad et al. 2019).",
+        "Predicts the least confident tokens again, fewer in each pass (Ghazvininejad et al. 2019).",
         {"steps": "10", "lengths": "5", "start": "hide", "schedule": "linear", "remask": "least_confident"},
     ),
     _preset(
         "easy_first",
-        "The least confident tokens again, those that were settled never (Chang et al. 2022).",
+        "Predicts the least confident tokens again, but never settled ones (Chang et al. 2022).",
         {"steps": "10", "lengths": "5", "start": "hide", "schedule": "linear", "remask": "none"},
     ),
     _preset(
         "sundae",
-        "Every token drawn again in every pass, at a low temperature (Savinov et al. 2022).",
+        "Draws every token again in every pass, at a low temperature (Savinov et al. 2022).",
         {"steps": "10", "lengths": "5", "start": "uniform", "schedule": "all", "decode": "sample", "temperature": "0.5"},
     ),
     _preset(
         "remdm",
-        "The least confident tokens drawn again, and settled ones hidden again at a rate (after Wang et al. 2025).",
+        "Draws the least confident tokens again, and hides settled ones again at a given rate (after Wang et al. 2025).",
         {"steps": "10", "lengths": "5", "start": "hide", "schedule": "linear", "decode": "sample", "remask": "random"},
     ),
     _preset(
         "random_order",
-        "Every token drawn once, cells in a random order: one in each pass, or more (Hoogeboom et al. 2022; Sahoo et al. 2024).",
+        "Draws every token once, in a random order of cells, one or more in each pass (Hoogeboom et al. 2022; Sahoo et al. 2024).",
         {"steps": "cells", "order": "random", "schedule": "linear", "decode": "sample"},
     ),
     _preset(
         "block_diffusion",
-        "Blocks from the left, in each every token drawn once, in a random order (Arriola et al. 2025).",
+        "Decodes blocks from the left. In each block, draws every token once, in a random order (Arriola et al. 2025).",
         {"steps": "cells", "order": "random", "schedule": "linear", "decode": "sample"},
         "block",
     ),
@@ -361,7 +359,7 @@ SAMPLERS = (
 
 
 def _tries(of: str) -> Option:
-    return named("tries", INTEGER, f"how many {of} may be refused, after which the draw has failed", "none", words=("none",))
+    return named("tries", INTEGER, f"maximum number of {of} that may be rejected; then the draw fails", "none", words=("none",))
 
 
 GUIDED = (
@@ -369,7 +367,7 @@ GUIDED = (
         "sampler",
         "rejection",
         (_VERIFIER, _tries("strings"), *_LAW),
-        "Whole strings from the model until the verifier takes one.",
+        "Draws whole strings from the model until the verifier accepts one.",
     ),
     Form(
         "sampler",
@@ -379,8 +377,8 @@ GUIDED = (
             _tries("symbols of one position"),
             *_LAW,
         ),
-        "Each symbol anew until the verifier takes the prefix that it ends (Li 2025, Definition 3.1.5); by a value with probability "
-        "V(prefix and symbol) / the most of any symbol.",
+        "Redraws each symbol until the verifier accepts the prefix with it (Li 2025, Definition 3.1.5). A value accepts with probability "
+        "V(prefix and symbol) / the maximum over all symbols.",
     ),
     Form(
         "sampler",
@@ -390,33 +388,33 @@ GUIDED = (
             named(
                 "quota",
                 INTEGER,
-                "Q, how often a refused prefix is taken back; after that nothing is verified",
+                "Q, the maximum number of rejected prefixes; after them nothing is verified",
                 required=True,
                 bounds=Bounds(0),
             ),
-            named("stride", INTEGER, "B, the symbols that are dropped then, or all that there are", required=True),
+            named("stride", INTEGER, "B, the number of symbols that are then removed, or all if there are fewer", required=True),
             named(
                 "regenerate",
                 WORD,
-                "how B symbols are put in their place, unverified: each the likeliest",
+                "how they are replaced by B unverified symbols: `argmax` takes the most probable ones",
                 "argmax",
                 words=("argmax", "none"),
             ),
-            named("erase_prompt", BOOLEAN, "whether the B symbols may reach into the prompt", "false"),
+            named("erase_prompt", BOOLEAN, "whether symbols of the prompt may be removed", "false"),
             *_LAW,
         ),
-        "Symbol by symbol; a refused prefix loses its last B symbols, Q times (Li 2025, Algorithm 1).",
+        "Draws symbol by symbol. A rejected prefix loses its last B symbols, at most Q times (Li 2025, Algorithm 1).",
     ),
     Form(
         "sampler",
         "value_guided",
         (
             _VALUE,
-            named("steps", INTEGER, "T, the steps of the walk, those that stay among them", required=True),
+            named("steps", INTEGER, "T, the number of steps of the walk, including steps that do not move", required=True),
             named(
                 "result",
                 WORD,
-                "what is returned: the node after T steps, the node after a uniform number of them (again where it is not a whole string), "
+                "the result: the node after T steps, the node after a uniform number of them (repeated if it is not a whole string), "
                 "or the first whole string",
                 "last_node",
                 words=("last_node", "uniform_node", "first_leaf"),
@@ -424,7 +422,7 @@ GUIDED = (
             named(
                 "leaf",
                 JUDGE,
-                "a value or verifier of whole strings, where `value` is not to be trusted there",
+                "a value or verifier of whole strings, if `value` is unreliable for them",
                 "none",
                 words=("value", "verifier"),
             ),
@@ -436,18 +434,18 @@ GUIDED = (
     Form(
         "sampler",
         "best_of",
-        (_VALUE, named("n", INTEGER, "strings that are drawn", required=True), *_LAW),
-        "The string of the highest value among n, the first of equals.",
+        (_VALUE, named("n", INTEGER, "number of strings that are drawn", required=True), *_LAW),
+        "The string of the highest value among n strings. Of equal values, the first is taken.",
     ),
     Form(
         "sampler",
         "block_best_of",
         (
             _VALUE,
-            named("n", INTEGER, "continuations that are drawn", required=True),
-            named("block", INTEGER, "symbols of each", required=True),
+            named("n", INTEGER, "number of continuations that are drawn", required=True),
+            named("block", INTEGER, "number of symbols of each", required=True),
             *_LAW,
         ),
-        "Block after block, the continuation of the highest value among n, the first of equals.",
+        "Appends blocks, each time the continuation of the highest value among n (the first of equals).",
     ),
 )
