@@ -94,6 +94,7 @@ PLAIN: dict[str, Callable[[FormCase], Any]] = {
     "log_prob": lambda c: c.model.log_prob(c.params, c.x, **c.all_told),
     "marginals": lambda c: c.model.marginals(c.params, **c.told),
     "map": lambda c: c.model.map(c.params, **c.told),
+    "map of rows": lambda c: c.model.map(c.params, x=c.x, **c.all_told),
     "next_symbol": lambda c: c.model.next_symbol(c.params, [[0]], **c.told),
     "effects": lambda c: c.model.effects(c.params, c.row, progress=False, **c.told),
     "distribution": lambda c: c.model.distribution(c.params, **c.told),

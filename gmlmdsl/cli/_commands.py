@@ -486,6 +486,14 @@ def export_model(
     ],
     model: ModelName = None,
     params: ParamsFile = None,
+    clamp: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--clamp",
+            metavar="x[3]=1",
+            help="A known cell, for the evidence beside a .uai file. May be repeated.",
+        ),
+    ] = None,
     inputs: Inputs = None,
     arrays: Arrays = None,
 ) -> None:
@@ -493,7 +501,7 @@ def export_model(
     from ._exchange import run_export
     from ._model_source import ModelSource
 
-    run_export(ModelSource(file, model, params, inputs or [], arrays), out)
+    run_export(ModelSource(file, model, params, inputs or [], arrays), out, clamp or [])
 
 
 @app.command(rich_help_panel=PROGRAMS)

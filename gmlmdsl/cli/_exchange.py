@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from .._diagnostics import fail
 from ..files import whole_file, write_whole
 from ._model_source import ModelSource, model_and_params
+from ._program_arguments import read_clamps
 
 
 def run_import(file: Path, out: Path | None, evidence: Path | None) -> None:
@@ -51,16 +53,20 @@ def run_import(file: Path, out: Path | None, evidence: Path | None) -> None:
         print(f"wrote {values}, its parameters: `--params {values}` of `gmlm sample` and `gmlm export`")
 
 
-def run_export(source: ModelSource, out: Path) -> None:
+def run_export(source: ModelSource, out: Path, clamp: Sequence[str]) -> None:
     """Write a model as a file of another tool, and print what was changed and the path.
+
+    Clamped cells are the evidence beside a UAI file.
 
     Raises:
         GmlmError: as `model_and_params` and `JointModel.export`.
     """
-    from ..exchange import verified_ending
+    from ..exchange import evidence_path, verified_ending
 
     verified_ending(out)
+    files = [out, evidence_path(out)] if clamp else [out]
     model, params = model_and_params(source, "export")
-    for note in model.export(params, out):
+    for note in model.export(params, out, clamp=read_clamps(clamp, model.graph)):
         print(f"note: {note}")
-    print(f"wrote {out}")
+    for file in files:
+        print(f"wrote {file}")

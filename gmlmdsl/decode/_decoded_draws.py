@@ -164,12 +164,13 @@ def labelled_decodes(
         stats["trace"] = rows(cells(found.trace))
         dims["trace"] = [*row_dims, "pass", *v.dims]
     attrs = {"sampler": options.sampler, "seed": options.seed} | _attributes(graph, provenance)
-    return to_arviz({v.name: rows(cells(found.tokens[..., 0, :]))}, dims, coords, stats, None, attrs)
+    drawn = {v.name: rows(cells(found.tokens[..., 0, :]))}
+    return to_arviz(drawn, dims, coords, stats, None, attrs, texts=graph.texts)
 
 
 def _attributes(graph: FactorGraph, provenance: JsonObject) -> JsonObject:
     versions = ", ".join(f"{k} {v}" for k, v in provenance["versions"].items())
-    labels = str({v.name: [str(x) for x in v.labels] for v in graph.variables if not v.ordered})
+    labels = str(graph.texts)
     stated = {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "starts": provenance["starts"]}
     return stated | {"labels": labels}
 
@@ -214,7 +215,9 @@ def labelled_chains(
     attrs = {"sampler": options.sampler, "seed": options.seed, "warmup": options.warmup, "thin": options.thin}
     coords = {d: list(c) for d, c in zip(v.dims, v.coords, strict=True)}
     values = np.where(missing, v.padding, values)
-    return to_arviz({v.name: values}, {v.name: [*row_dims, *v.dims]}, coords, {}, None, attrs | _attributes(graph, provenance))
+    attrs |= _attributes(graph, provenance)
+    dims = {v.name: [*row_dims, *v.dims]}
+    return to_arviz({v.name: values}, dims, coords, {}, None, attrs, texts=graph.texts)
 
 
 def _with_row_cell(graph: FactorGraph, codes: Array) -> Array:

@@ -20,6 +20,7 @@ from ._approximation_methods import (
     Mode,
     SimulatedAnnealing,
     approximation_method,
+    configuration,
     marginal_method,
     mode_method,
 )
@@ -31,6 +32,7 @@ from ._effects import Effects, substitution_effects
 from ._exact_answers import independent_kernel, known_rows, log_sums
 from ._intervals import intervals, verified_level, verified_quantile
 from ._magnitude import verified_partition
+from ._marginals import Marginals
 from ._metric import Metric, metrics
 from ._missing import (
     Missing,
@@ -88,7 +90,7 @@ from ._parameters import (
     verify_defined,
     verify_names,
 )
-from ._prefixes import prefix_codes
+from ._prefixes import next_symbol, prefix_codes
 from ._priors import (
     DENSITIES,
     SPIKE_SLAB,

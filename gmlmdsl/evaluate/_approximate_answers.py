@@ -96,7 +96,7 @@ def approximate_marginals(
     for c, law in zip(clamped.tables.classes, laws, strict=True):
         table[c.cells, : len(law), 0] = law.T
     full = with_known(graph, clamped.tables.free, clamped.filled(np.zeros(len(table), int)), table, clamped.held)
-    return ApproximateMarginals(by_variable(graph, full, ()), record)
+    return ApproximateMarginals(by_variable(graph, full, ()), record, graph.variables)
 
 
 def _propagated(clamped: _Clamped, method: BeliefPropagation) -> tuple[list[Array], Record, str]:

@@ -10,7 +10,9 @@ import numpy as np
 
 from .._diagnostics import fail, is_real_number, listed, unknown, whole_number
 from .._types import AnyArray, Configuration
-from ..data import verified_seed
+from ..data import decode, verified_seed
+from ..graph import FactorGraph, VariableArray
+from ._marginals import Marginals
 
 Array = np.ndarray
 Some = TypeVar("Some")
@@ -205,7 +207,7 @@ def _method(given: object, kinds: Sequence[type[Some]], verb: str) -> Some:
     return given
 
 
-class ApproximateMarginals(dict[str, Array]):
+class ApproximateMarginals(Marginals):
     """Approximate marginals: a dict by variable of arrays of shape (*axes, values).
 
     Attributes:
@@ -219,8 +221,13 @@ class ApproximateMarginals(dict[str, Array]):
         residual: the largest change of a marginal, or of a scaled message, in the last iteration.
     """
 
-    def __init__(self, tables: Mapping[str, Array], record: Record):
-        super().__init__(tables)
+    def __init__(
+        self,
+        tables: Mapping[str, Array],
+        record: Record,
+        variables: Iterable[VariableArray],
+    ):
+        super().__init__(tables, variables)
         self.record = record
         self.kind = record.kind
         self.log_partition = record.log_partition
@@ -232,7 +239,9 @@ class ApproximateMarginals(dict[str, Array]):
 
     def only(self, names: Iterable[str]) -> ApproximateMarginals:
         """Return the marginals of some variables."""
-        return ApproximateMarginals({name: self[name] for name in names}, self.record)
+        tables = {name: self[name] for name in names}
+        kept = [v for v in self.variables if v.name in tables]
+        return ApproximateMarginals(tables, self.record, kept)
 
     @property
     def summary(self) -> str:
@@ -309,3 +318,14 @@ class Mode(tuple[Any, Any]):
         proof = "no" if self.is_proven else "perhaps a"
         numbers = f"log_potential {self.log_potential}, log_prob {self.log_prob}"
         return f"{self.kind} mode, {numbers}; {proof} more probable one exists\n{self.configuration!r}"
+
+
+def configuration(graph: FactorGraph, codes: Array, lead: tuple[int, ...], texts: bool = False) -> Configuration:
+    """Return values as a user passes them: an array for a model of one variable, else a dict.
+
+    Values of letters and labels are codes, or their `texts`.
+    """
+    values = decode(graph, codes, lead)
+    if texts:
+        values |= {n: np.asarray(np.array(t)[values[n]]) for n, t in graph.texts.items()}
+    return values if len(values) > 1 else next(iter(values.values()))

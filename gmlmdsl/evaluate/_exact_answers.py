@@ -6,7 +6,6 @@ and cost, and a contraction, which is the compiled sum over the free (unknown) c
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,11 +15,10 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmError, fail
-from .._types import AnyArray, Clamp, Configuration
-from ..data import decode
+from .._types import AnyArray, Clamp
 from ..derive import bounded_jit
 from ..graph import FactorGraph, GivenRows, grouped
-from ..plan import plan_elimination, searched
+from ..plan import searched
 from . import limits
 from ._contractions import Contractions, contradiction, impossible, seen_term, verify_possible
 from ._host_elimination import HostSums
@@ -28,7 +26,6 @@ from ._magnitude import largest_factor, verified_partition
 from ._row_sizes import is_traced, over_rows, placed
 
 Array = np.ndarray
-PREFIX = " with that prefix"
 CLAMPED = " that agrees with the clamped cells"
 Params = Mapping[str, jax.Array]
 
@@ -61,7 +58,7 @@ def log_partition(kept: Contractions, device: derive.Graph, params: Params, give
     """
     engine = kept.on_host(np.zeros(kept.graph.n_cells, bool), params)
     if engine is not None:
-        return _working(engine.log_sums(known_rows(kept.graph, given)).values)
+        return working(engine.log_sums(known_rows(kept.graph, given)).values)
     _, c = kept.whole("log Z", keeps=False)
     unary = _nothing(device, c)
 
@@ -87,10 +84,10 @@ def log_sums_of_rows(kept: Contractions, params: Params, codes: Array) -> Array 
         if engine is None:
             return None
         found[rows] = engine.log_sums(np.maximum(codes[:, rows], 0)).values
-    return _working(found)
+    return working(found)
 
 
-def _working(values: Array) -> Array:
+def working(values: Array) -> Array:
     """Return numbers in the working float type."""
     with np.errstate(over="ignore"):
         return values.astype(derive.float_type())
@@ -136,20 +133,20 @@ def _best(
     return derive.backward(c, codes, found), derive.rest_sum(device, params, codes, c) + found.sums.sum(axis=0)
 
 
-def _laws(device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, unary: Array | None = None) -> tuple[Array, Array]:
+def laws(device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, unary: Array | None = None) -> tuple[Array, Array]:
     """Return the log sum of each row, and p(x_i = v | the known cells) of every free cell.
 
     The second array has the shape (free, values, rows).
     """
 
-    def laws(some: tuple[jax.Array, jax.Array | None]) -> tuple[jax.Array, jax.Array]:
+    def each(some: tuple[jax.Array, jax.Array | None]) -> tuple[jax.Array, jax.Array]:
         here, seen = some
         if c.loop is None:
             return _marginals(device, params, here, c, seen)
         passed, value = _passed(device, params, here, c, _nothing(device, c) if seen is None else seen)
         return value, _looped_laws(c, passed, device.most_values, here.shape[1])
 
-    return over_rows(laws, (codes, unary), params, c.entries)
+    return over_rows(each, (codes, unary), params, c.entries)
 
 
 @bounded_jit
@@ -193,11 +190,11 @@ def marginals(kept: Contractions, device: derive.Graph, params: Params, clamp: C
         sums, table = engine.laws(codes, graph.most_values)
         _verify_agreement(kept, device, params, held, codes, sums.values)
         _verify_sums(graph, sums, held)
-        return by_variable(graph, with_known(graph, engine.free, codes, _working(table), held), lead)
+        return by_variable(graph, with_known(graph, engine.free, codes, working(table), held), lead)
     if is_traced(params):
         return by_variable(graph, traced_marginals(kept, device, params, held, codes), lead)
     for c, seen in kept.beside(held, codes, "a table of marginals"):
-        found, table = _laws(device, params, codes, c, seen)
+        found, table = laws(device, params, codes, c, seen)
         if _has_digits(found):
             break
     _verify_agreement(kept, device, params, held, codes, found)
@@ -261,7 +258,7 @@ def _verify_agreement(
         if engine is not None:
             return bool(np.isfinite(engine.log_sums(row).values[0]))
         c = kept.affordable("a sum") if kept.is_affordable(limits.CHEAP_ENTRIES) else None
-        return None if c is None else bool(np.isfinite(_laws(device, params, row, c, seen_term(kept.graph, c, rest[:, None], row))[0][0]))
+        return None if c is None else bool(np.isfinite(laws(device, params, row, c, seen_term(kept.graph, c, rest[:, None], row))[0][0]))
 
     where = "the clamped values of" if rows is None else f"row {rows[bad[0]]} of x at"
     if held[known].any() and possible(held & ~known):  # else known cells are not to blame, or it is not known
@@ -293,11 +290,7 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
     Raises:
         GmlmError: E601 with the cost; E512 for a row whose known cells are impossible together.
     """
-    graph, known = kept.graph, codes >= 0
-    if graph.row_cell is not None:
-        known[graph.row_cell] = False  # The row cell is not summed out.
-    here = np.maximum(codes, 0).astype(np.int32)
-    patterns = list(grouped(known.T))
+    graph, (known, here, patterns) = kept.graph, _known_of_rows(kept.graph, codes)
     if is_traced(params):
         parts = [(rows, traced_marginals(kept, device, params, pattern, here[:, rows])) for pattern, rows in patterns]
         return by_variable(graph, placed(codes.shape[1], parts, (graph.n_random, device.most_values)), lead)
@@ -305,18 +298,34 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
     if _rows_on_host(kept, device, params, here, patterns, full):
         return by_variable(graph, full, lead)
     if len(patterns) > 1 and (c := kept.affordable(what)) is not None:
-        found, table = _laws(device, params, here, c, seen_term(graph, c, known, codes))
+        found, table = laws(device, params, here, c, seen_term(graph, c, known, codes))
         if _has_digits(found):
             if len(bad := np.flatnonzero(~np.isfinite(found))[:1]):
                 _verify_agreement(kept, device, params, known[:, bad[0]], here[:, bad], found[bad], bad)
             return by_variable(graph, with_known(graph, np.asarray(c.free), here, table, known), lead)
     for pattern, rows in patterns:
         _, c = kept.holding(pattern, what)
-        found, table = _laws(device, params, here[:, rows], c, kept.seen(c, pattern, here[:, rows]))
+        found, table = laws(device, params, here[:, rows], c, kept.seen(c, pattern, here[:, rows]))
         _verify_agreement(kept, device, params, pattern, here[:, rows], found, rows)
         _verify_digits(graph, device, params, here[:, rows], c, found, pattern)
         full[..., rows] = with_known(graph, np.asarray(c.free), here[:, rows], table, pattern)
     return by_variable(graph, full, lead)
+
+
+def _known_of_rows(
+    graph: FactorGraph,
+    codes: Array,
+) -> tuple[Array, Array, list[tuple[Array, Array]]]:
+    """Return which cells of each row are known, their codes, and the rows by known cells.
+
+    Args:
+        graph: the factor graph.
+        codes: (cells, rows), -1 for an unknown cell.
+    """
+    known = codes >= 0
+    if graph.row_cell is not None:
+        known[graph.row_cell] = False  # The row cell is not summed out.
+    return known, np.maximum(codes, 0).astype(np.int32), list(grouped(known.T))
 
 
 def _rows_on_host(
@@ -425,7 +434,7 @@ def joint_marginals(
             found, table = derive.log_marginals(device, params, jnp.asarray(here, jnp.int32), c, jnp.asarray(known), differentiated=True)
             found = jnp.where(possible, found, -jnp.inf)
             break
-        found, table = _laws(device, params, here, c, known)
+        found, table = laws(device, params, here, c, known)
         found = np.where(possible, found, -np.inf)
         if _has_digits(found):
             break
@@ -470,14 +479,17 @@ def _joint_on_host(kept: Contractions, device: derive.Graph, params: Params, hel
     level = np.where(possible, sums.values, -np.inf).reshape(rows, count)
     _verify_agreement(kept, device, params, held, codes, level.max(axis=1))
     weight = np.exp(level - level.max(axis=1, keepdims=True))
-    return _working(weight / weight.sum(axis=1, keepdims=True))
+    return working(weight / weight.sum(axis=1, keepdims=True))
 
 
-def best(kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp | None, given: GivenRows | None) -> tuple[Array, Array]:
+def best(
+    kept: Contractions,
+    device: derive.Graph,
+    params: Params,
+    clamp: Clamp | None,
+    given: GivenRows | None,
+) -> tuple[Array, Array]:
     """Return a most probable configuration that agrees with the clamped cells.
-
-    Elimination may be too costly while all configurations of the free cells that satisfy the
-    requirements are equally probable. Then a search for one of them answers too.
 
     Args:
         kept: the contractions of the model.
@@ -492,13 +504,95 @@ def best(kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp 
     Raises:
         GmlmError: E601 with the cost; E512 if no configuration agrees with the clamped cells.
     """
-    held, codes = _start(kept, clamp, given)
+    return _mode(kept, device, params, *_start(kept, clamp, given))
+
+
+def modes_of_rows(
+    kept: Contractions,
+    device: derive.Graph,
+    params: Params,
+    codes: Array,
+) -> tuple[Array, Array]:
+    """Return a most probable configuration that agrees with the known cells of each row.
+
+    If the rows know different cells, and the contraction of all cells is affordable, it serves all
+    rows, as in `marginals_of_rows`.
+
+    Args:
+        kept: the contractions of the model.
+        device: the factor graph on the device.
+        params: parameters.
+        codes: (cells, rows), as in `marginals_of_rows`.
+
+    Returns:
+        Codes (cells, rows) of the configurations, and their unnormalised log p, shape (rows,).
+
+    Raises:
+        GmlmError: E601 with the cost; E512 for a row whose known cells are impossible together.
+    """
+    graph, (known, here, patterns) = kept.graph, _known_of_rows(kept.graph, codes)
+    found, values = here.copy(), np.zeros(codes.shape[1], derive.float_type())
+    for pattern, rows in patterns:
+        part = _mode_on_host(kept, device, params, pattern, here[:, rows], rows)
+        if part is None:
+            break
+        found[:, rows], values[rows] = part
+    else:
+        return found, values
+    if len(patterns) > 1 and (c := kept.affordable("a mode")) is not None:
+        found, values = _modes(device, params, here, c, seen_term(graph, c, known, codes))
+        if _has_digits(values):
+            if len(bad := np.flatnonzero(~np.isfinite(values))[:1]):
+                held, row = known[:, bad[0]], here[:, bad]
+                _verify_agreement(kept, device, params, held, row, values[bad], bad)
+            return found, values
+    for pattern, rows in patterns:
+        found[:, rows], values[rows] = _mode(kept, device, params, pattern, here[:, rows], rows)
+    return found, values
+
+
+def _mode_on_host(
+    kept: Contractions,
+    device: derive.Graph,
+    params: Params,
+    held: Array,
+    codes: Array,
+    rows: Array | None,
+) -> tuple[Array, Array] | None:
+    """Return the same as `_mode`, or None if a compiled engine serves."""
     engine = kept.on_host(held, params, codes.shape[1], keeps=True)
-    if engine is not None:
-        sums, found = engine.modes(codes)
-        _verify_agreement(kept, device, params, held, codes, sums.values)
-        _verify_sums(kept.graph, sums, held)
-        return found, _working(sums.values)
+    if engine is None:
+        return None
+    sums, found = engine.modes(codes)
+    _verify_agreement(kept, device, params, held, codes, sums.values, rows)
+    _verify_sums(kept.graph, sums, held)
+    return found, working(sums.values)
+
+
+def _mode(
+    kept: Contractions,
+    device: derive.Graph,
+    params: Params,
+    held: Array,
+    codes: Array,
+    rows: Array | None = None,
+) -> tuple[Array, Array]:
+    """Return a most probable configuration that agrees with the known cells, for each row of them.
+
+    Elimination may be too costly while all configurations of the free cells that satisfy the
+    requirements are equally probable. Then a search for one of them answers too.
+
+    Args:
+        kept: the contractions of the model.
+        device: the factor graph on the device.
+        params: parameters.
+        held: booleans of the known cells.
+        codes: their values, shape (cells, rows).
+        rows: the numbers of the rows of x, for messages; None for clamped cells.
+    """
+    answered = _mode_on_host(kept, device, params, held, codes, rows)
+    if answered is not None:
+        return answered
     try:
         kept.holding(held, "a mode")
     except GmlmError:
@@ -510,7 +604,7 @@ def best(kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp 
         found, value = _modes(device, params, codes, c, seen)
         if _has_digits(value):
             break
-    _verify_agreement(kept, device, params, held, codes, value)
+    _verify_agreement(kept, device, params, held, codes, value, rows)
     _verify_digits(kept.graph, device, params, codes, c, value, held)
     return found, value
 
@@ -566,88 +660,6 @@ def independent_kernel(
     return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
 
 
-def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes: Array, cell: int) -> Array:
-    """Return p(x_cell = v | the known cells), of shape (rows, values).
-
-    A row is nan if its known cells are impossible together.
-
-    Args:
-        kept: the contractions of the model.
-        device: the factor graph on the device.
-        params: parameters.
-        codes: (cells, rows), -1 for an unknown cell.
-        cell: the position of the cell.
-
-    Raises:
-        GmlmError: E601 with the cost if summing the other cells out is above the budget.
-    """
-    graph = kept.graph
-    if not codes.shape[1]:
-        return np.zeros((0, int(graph.sizes[cell])), derive.float_type())
-    # All prefixes have one length.
-    engine = kept.on_host(codes[:, 0] >= 0, params, codes.shape[1], limits.LAW_PASSES, keeps=True)
-    if engine is not None:
-        sums, table = engine.laws(np.maximum(codes, 0), graph.most_values)
-        found = verified_partition(graph, _working(sums.values), PREFIX)
-        own = _own(table, engine.free, graph, cell)[: graph.sizes[cell]]
-        return _working(np.where(np.isfinite(found), own, np.nan).T)
-    try:
-        _, c = kept.whole("the distribution of the next symbol")
-    except GmlmError:
-        if not graph.is_normalised:
-            raise
-        # The model is a product of distributions. A cell sums to 1 in it unless the cell is seen,
-        # is the requested cell, or is an ancestor of such a cell.
-        seen = np.any(codes >= 0, axis=1)
-        seen[cell] = True
-        return _pruned(graph, params, codes, cell, seen)
-    return _next(graph, device, params, codes, c, cell)[:, : graph.sizes[cell]]
-
-
-def _pruned(graph: FactorGraph, params: Params, codes: Array, cell: int, seen: Array) -> Array:
-    kept = ancestors(graph, seen)
-    smaller = only_laws_of(graph, kept)
-    free = np.flatnonzero(kept & ((codes < 0).any(axis=1)))
-    plan = plan_elimination(smaller, free, "the distribution of the next symbol")
-    c = derive.contraction(smaller, plan)
-    return _next(smaller, derive.graph_arrays(smaller), params, codes, c, cell)[:, : graph.sizes[cell]]
-
-
-def _next(graph: FactorGraph, device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, cell: int) -> Array:
-    """Return the marginals of one cell given the seen cells, by the program of `marginals`."""
-    found, table = _laws(device, params, np.maximum(codes, 0).astype(np.int32), c, seen_term(graph, c, codes >= 0, codes))
-    verified_partition(graph, found, PREFIX)
-    return np.where(np.isfinite(found), _own(table, np.asarray(c.free), graph, cell), np.nan).T
-
-
-def _own(table: Array, free: Array, graph: FactorGraph, cell: int) -> Array:
-    """Return the values of one cell in a table of the free cells.
-
-    A cell with one value is not among the free cells: its value has probability 1.
-    """
-    if graph.sizes[cell] == 1:
-        return np.ones(table.shape[1:])
-    return table[np.searchsorted(free, cell)]
-
-
-def ancestors(graph: FactorGraph, seeds: Array) -> Array:
-    """Return the seeds, the cells that their distributions mention, and so on, as booleans."""
-    reached = np.append(seeds, False)
-    while True:
-        before = reached.copy()
-        for g in graph.groups:
-            mine = reached[g.cells[:, 0]]
-            reached[g.cells[mine].ravel()] = True
-            reached[graph.n_cells] = False
-        if (reached == before).all():
-            return reached[: graph.n_cells]
-
-
-def only_laws_of(graph: FactorGraph, cells: Array) -> FactorGraph:
-    """Return a product of distributions with only the distributions of the given cells."""
-    return dataclasses.replace(graph, factors=tuple(g.take(np.flatnonzero(cells[g.cells[:, 0]])) for g in graph.factors))
-
-
 def _start(kept: Contractions, clamp: Clamp | None, given: GivenRows | None) -> tuple[Array, Array]:
     """Return booleans of the known cells, and codes (cells, rows) that hold their values."""
     held, codes = kept.clamped(clamp)
@@ -666,7 +678,7 @@ def _has_digits(value: Array) -> bool:
 
 def _verify_sums(graph: FactorGraph, sums: HostSums, held: Array) -> None:
     """Raise as `_verify_possible` and `_verify_digits` do, for sums of NumPy."""
-    found, rest = _working(sums.values), _working(np.where(np.isfinite(sums.rest), sums.rest, 0.0))
+    found, rest = working(sums.values), working(np.where(np.isfinite(sums.rest), sums.rest, 0.0))
     verify_possible(found, held)
     if (found < -largest_factor(found.dtype)).any():
         verified_partition(graph, found - rest, CLAMPED if held.any() else "")
@@ -686,14 +698,3 @@ def _verify_digits(
     if (found < -largest_factor(found.dtype)).any():
         rest = np.asarray(derive.rest_sum(device, params, derive.on_device(codes, np.int32), c))
         verified_partition(graph, np.where(np.isfinite(rest), found - rest, 0.0).astype(found.dtype), CLAMPED if held.any() else "")
-
-
-def configuration(graph: FactorGraph, codes: Array, lead: tuple[int, ...], texts: bool = False) -> Configuration:
-    """Return values as a user passes them: an array for a model of one variable, else a dict.
-
-    Values of letters and labels are codes, or their `texts`.
-    """
-    values = decode(graph, codes, lead)
-    if texts:
-        values |= {v.name: np.asarray(np.array([str(x) for x in v.labels])[values[v.name]]) for v in graph.variables if not v.ordered}
-    return values if len(values) > 1 else next(iter(values.values()))

@@ -105,3 +105,7 @@ SIBLING_CELLS = 12  # A sibling has at least this many free cells, if the model 
 GAP_ROUNDING = 1e-5  # share of the best log p below which the gap of a mode counts as rounding
 LEVEL = 0.94  # the probability of intervals for which no other is asked
 SHOWN_EFFECTS = 10  # number of printed rows
+
+# Printed marginals.
+MOST_PRINTED_ROWS = 20  # of each variable; a notebook or a terminal shows few more
+MOST_COLUMNS = 30  # Variables of more values print the shape of their array.

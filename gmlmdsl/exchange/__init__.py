@@ -7,4 +7,4 @@ inputs and parameters, and such files. Never: JAX, data rows.
 from ._graph_tables import verify_tables
 from ._program_text import ImportedModel
 from ._read_model import read_model
-from ._write_model import most_numbers, verified_ending, write_graphml, write_model
+from ._write_model import evidence_path, most_numbers, verified_ending, write_graphml, write_model

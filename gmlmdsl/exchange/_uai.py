@@ -163,6 +163,12 @@ def read_evidence(source: Source, sizes: tuple[int, ...]) -> dict[int, int]:
     return known
 
 
+def evidence_text(known: Mapping[int, int]) -> str:
+    """Return known values, by variable, as the text of an evidence file: their number, and pairs."""
+    pairs = [f"{variable} {value}" for variable, value in sorted(known.items())]
+    return " ".join([str(len(pairs)), *pairs]) + "\n"
+
+
 def uai_text(graph: FactorGraph, params: Mapping[str, Array]) -> str:
     """Return a model as a UAI text: BAYES if it is a Bayesian network, else MARKOV.
 

@@ -23,7 +23,7 @@ from ._graph_tables import network_of_graph
 from ._names import short_number
 from ._plmc import plmc_bytes
 from ._potts import PottsModel, potts_of_graph
-from ._uai import uai_text
+from ._uai import evidence_text, uai_text
 from ._xmlbif import xmlbif_text
 from .limits import MOST_COUPLINGS, MOST_NUMBERS
 
@@ -60,7 +60,26 @@ def most_numbers(kind: str) -> int:
     return MOST_COUPLINGS if kind in POTTS else MOST_NUMBERS
 
 
-def write_model(graph: FactorGraph, params: Mapping[str, np.ndarray], name: str, path: str | os.PathLike[str]) -> tuple[str, ...]:
+def evidence_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path of the evidence beside a UAI file.
+
+    Raises:
+        GmlmError: E507 for a file of another format.
+    """
+    if verified_ending(path) != "uai":
+        message = f"{path}: known values go beside a UAI file, which this is not"
+        raise fail("E507", message, help="name a file that ends in .uai, or leave the clamped cells out")
+    path = as_path(path, "E560")
+    return path.with_name(f"{path.name}.evid")
+
+
+def write_model(
+    graph: FactorGraph,
+    params: Mapping[str, np.ndarray],
+    name: str,
+    path: str | os.PathLike[str],
+    known: Mapping[int, int] | None = None,
+) -> tuple[str, ...]:
     """Write a model in the format that the ending of the path names.
 
     Args:
@@ -68,6 +87,7 @@ def write_model(graph: FactorGraph, params: Mapping[str, np.ndarray], name: str,
         params: the parameters by name.
         name: the name of the model.
         path: the file, which is written completely or not at all.
+        known: for UAI, the codes of known cells by position, for the file at `evidence_path`.
 
     Returns:
         What was changed on the way, a sentence each.
@@ -79,6 +99,8 @@ def write_model(graph: FactorGraph, params: Mapping[str, np.ndarray], name: str,
     kind, path = verified_ending(path), as_path(path, "E560")
     if kind == "uai":
         write_whole(path, uai_text(graph, params).encode())
+        if known is not None:
+            write_whole(evidence_path(path), evidence_text(known).encode())
         return ()
     if kind in QUADRATIC:
         model = quadratic_of_graph(graph, params)

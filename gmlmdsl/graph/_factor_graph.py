@@ -184,6 +184,11 @@ class FactorGraph:
         return tuple(v for v in self.variables if v.role == "var")
 
     @property
+    def texts(self) -> dict[str, list[str]]:
+        """The values of variables of letters and labels, as texts in the order of their codes."""
+        return {v.name: [str(x) for x in v.labels] for v in self.variables if not v.ordered}
+
+    @property
     def latents(self) -> tuple[VariableArray, ...]:
         """The variables that data may lack as a whole: every `latent`."""
         return tuple(v for v in self.variables if v.role == "latent")
@@ -267,7 +272,5 @@ class FactorGraph:
         """Return a cell as a user writes it: `x[3]`, with the labels of its index sets."""
         for v in self.variables:
             if v.offset <= position < v.offset + v.size:
-                place = np.unravel_index(position - v.offset, v.shape) if v.shape else ()
-                inside = ", ".join(str(c[i]) for c, i in zip(v.coords, place, strict=True))  # pyright: ignore[reportArgumentType, reportCallIssue]
-                return f"{v.name}[{inside}]" if inside else v.name
+                return v.cell_name(position - v.offset)
         return f"cell {position}"

@@ -87,6 +87,12 @@ class VariableArray:
         """The global positions of the cells, in `shape`."""
         return self.offset + np.arange(self.size).reshape(self.shape)
 
+    def cell_name(self, number: int) -> str:
+        """Return a cell, by its number among those of the variable, as a user writes it."""
+        place = np.unravel_index(number, self.shape) if self.shape else ()
+        inside = ", ".join(str(c[int(i)]) for c, i in zip(self.coords, place, strict=True))
+        return f"{self.name}[{inside}]" if inside else self.name
+
     @property
     def ordered(self) -> bool:
         """Whether the values are numbers."""

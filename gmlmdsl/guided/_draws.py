@@ -161,7 +161,9 @@ def _labelled(graph: FactorGraph, found: Found, exact: JsonObject, lead: tuple[i
     posterior = {v.name: values.astype(v.dtype).reshape(*lead, *v.shape)}
     kept = {name: stats[name] for name in (*exact, "failed", "valid", "length")}
     distinct = _distinct(codes[~found.failed])
-    return to_arviz(posterior, dims, coords, kept, None, {**attrs, "distinct_strings": distinct}, guided_stats=stats)
+    attrs = {**attrs, "distinct_strings": distinct}
+    more = {"guided_stats": stats, "texts": graph.texts}
+    return to_arviz(posterior, dims, coords, kept, None, attrs, **more)
 
 
 def _distinct(codes: Array) -> int:
@@ -170,7 +172,7 @@ def _distinct(codes: Array) -> int:
 
 def _attributes(provenance: JsonObject, graph: FactorGraph) -> JsonObject:
     versions = ", ".join(f"{k} {v}" for k, v in provenance["versions"].items())
-    labels = str({v.name: [str(x) for x in v.labels] for v in graph.observed if not v.ordered})
+    labels = str(graph.texts)
     return {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "labels": labels}
 
 

@@ -24,6 +24,7 @@ from ..data import (
     bound_once,
     bound_rows,
     cell_groups,
+    clamped_cells,
     encode_given,
     evaluated,
     evidence_factors,
@@ -37,6 +38,7 @@ from ..data import (
 from ..evaluate import (
     ApproximationGap,
     Chains,
+    Marginals,
     MaxProduct,
     MeanField,
     Mode,
@@ -44,6 +46,7 @@ from ..evaluate import (
     answer,
     approximate,
     approximation_method,
+    configuration,
     decoder_bounds,
     exact,
     log_completions,
@@ -52,6 +55,7 @@ from ..evaluate import (
     mode_gap,
     mode_method,
     named_conditionals,
+    next_symbol,
     parameters,
     prefix_codes,
     substitution_effects,
@@ -341,7 +345,7 @@ class JointModel(Model):
         missing: Missing | None = None,
         method: BeliefPropagation | MeanField | Chains | str | None = None,
         likelihood: Likelihood | None = None,
-    ) -> dict[Any, np.ndarray]:
+    ) -> Marginals:
         """Return p(x_i = v | known cells) of every cell, or joint distributions of groups of cells.
 
         The answer is exact unless a `method` is named.
@@ -374,10 +378,13 @@ class JointModel(Model):
         Returns:
             A dict by variable, latents included, of arrays of shape (*axes, values) with the values
             in domain order. Rows of x or of given data come before these axes. With `over`, a dict
-            by group of arrays of shape (values of the first cell, .., values of the last cell).
-            With a `method`, the dict has attributes: its `kind`, `is_exact`, `converged`; for
-            chains `standard_error`, `r_hat` and `warnings`, otherwise `log_partition` (the Bethe
-            value or the lower bound of the mean field), `iterations` and `residual`.
+            by group of arrays of shape (values of the first cell, .., values of the last cell). It
+            prints with names of cells and values. `labels` has the values of each variable as
+            texts, and `table(name)` is a data frame; where JAX traces something, the dict is a
+            plain one. With a `method`, the dict has attributes: its `kind`, `is_exact`,
+            `converged`; for chains `standard_error`, `r_hat` and `warnings`, otherwise
+            `log_partition` (the Bethe value or the lower bound of the mean field), `iterations` and
+            `residual`.
 
         Raises:
             GmlmError: E601 with the cost if no plan is affordable; E512 if no configuration agrees
@@ -405,7 +412,7 @@ class JointModel(Model):
         missing: Missing | None,
         method: BeliefPropagation | MeanField | Chains | str | None,
         likelihood: Likelihood | None,
-    ) -> dict[Any, np.ndarray]:
+    ) -> Marginals:
         if likelihood is not None:
             return self._given_evidence(likelihood)._marginals(params, clamp, given, over, x, missing, method, None)
         if method is not None:
@@ -424,18 +431,23 @@ class JointModel(Model):
             found = approximate.approximate_marginals(*asked)
             return found.only(v.name for v in self.graph.variables)
         if x is not None:
-            _verify_alone(clamp, over)
+            _verify_alone("marginals", clamp=clamp, over=over)
             lowered, rows = bound_rows(self.lowered, x, missing, in_row_order(self.graph, given, row_index(self.graph, x)))
             # The partial sums are the last cells.
             counts = np.full((self._counted.graph.n_cells - len(rows.codes), rows.codes.shape[1]), -1)
             tables = exact.marginals_of_rows(*self._elimination(params, lowered), np.concatenate([rows.codes, counts]), rows.shape)
-            return {v.name: tables[v.name] for v in self.graph.variables}
+            return self._named(tables)
         found = encode_given(self.graph, given)
         asked = *self._elimination(params, self._bound(found)), clamp, found
         if over is not None:
-            return {group: exact.joint_marginals(*asked, cells) for group, cells in cell_groups(self.graph, over).items()}
-        tables = exact.marginals(*asked)
-        return {v.name: tables[v.name] for v in self.graph.variables}
+            groups = cell_groups(self.graph, over)
+            joint = {group: exact.joint_marginals(*asked, cells) for group, cells in groups.items()}
+            return Marginals(joint, self.graph.variables)
+        return self._named(exact.marginals(*asked))
+
+    def _named(self, tables: Mapping[str, np.ndarray]) -> Marginals:
+        variables = self.graph.variables
+        return Marginals({v.name: tables[v.name] for v in variables}, variables)
 
     def _traced_marginals(
         self,
@@ -445,7 +457,7 @@ class JointModel(Model):
         over: Sequence[Sequence[Place]] | None,
         x: Rows | None,
         missing: Missing | None,
-    ) -> dict[Any, Any]:
+    ) -> Any:
         """Return exact marginals where JAX traces the parameters or the rows."""
         kept, lead = self._counted, ()
         if x is None:
@@ -456,7 +468,7 @@ class JointModel(Model):
                 return {group: exact.joint_marginals(*asked, cells) for group, cells in cell_groups(self.graph, over).items()}
             tables = exact.marginals(*asked)
         else:
-            _verify_alone(clamp, over)
+            _verify_alone("marginals", clamp=clamp, over=over)
             given = given if is_traced(x) else in_row_order(self.graph, given, row_index(self.graph, x))
             lowered, rows = bound_rows(self.lowered, x, missing, given, may_be_traced=True, complete=False)
             asked, lead = (kept, self._device(lowered, counted=True), self._params(params, lowered)), rows.shape
@@ -478,11 +490,13 @@ class JointModel(Model):
         clamp: Clamp | None = None,
         given: Given | None = None,
         *,
+        x: Rows | None = None,
+        missing: Missing | None = None,
         method: MaxProduct | SimulatedAnnealing | str | None = None,
         seed: int = 0,
         likelihood: Likelihood | None = None,
     ) -> Mode:
-        """Return a most probable configuration given the clamped cells, and its log_prob.
+        """Return a most probable configuration given the known cells, and its log_prob.
 
         The configuration is proven to be one unless a `method` is named.
 
@@ -490,6 +504,10 @@ class JointModel(Model):
             params: the parameters.
             clamp: cells or whole variables held at values, as in `sample`.
             given: the data of given variables, as in `fit`.
+            x: rows of data, as in `fit`, in place of `clamp`. The known cells of each row are held,
+                and its latents and missing cells have most probable values. One program serves all
+                rows. The answers are exact only.
+            missing: the value that marks a missing cell of x, as in `fit`.
             method: None for the exact answer; "max-product" or "anneal" for a search, whose result
                 is a local optimum: no change of a single cell makes it more probable.
                 `gm.MaxProduct(..)` and `gm.SimulatedAnnealing(sweeps=1000)` have options.
@@ -500,29 +518,37 @@ class JointModel(Model):
         Returns:
             A pair. The first element is the configuration: an array if the model has one variable,
             else a dict (latents included), with letters and labels as codes; `labels` has them as
-            texts. If several configurations are equally probable, every run returns the same one.
-            The second element is log p of the configuration, or nan if log Z is not affordable. The
+            texts. Rows of x or of given data come before the axes of a variable. If several
+            configurations are equally probable, every run returns the same one. The second element
+            is log p of the configuration, shape (rows..), or nan if log Z is not affordable. The
             pair has attributes: `labels`, `log_potential`, its `kind`, and `is_proven`, which is
             False if a more probable configuration may exist.
 
         Raises:
             GmlmError: E601 with the cost if no plan is affordable, or if a factor is too large for
-                a search; E512 if no configuration agrees with the clamped cells, or if a search
-                finds none of positive probability; E507 for an unknown method.
+                a search; E512 if no configuration agrees with the known cells, or if a search finds
+                none of positive probability; E507 for an unknown method, and for `x` together with
+                `clamp` or `method`.
 
         Reference: Pearl 1988; Kirkpatrick, Gelatt and Vecchi 1983.
         """
         seed, told = verified_seed(seed), self if likelihood is None else self._given_evidence(likelihood)
+        if x is not None:
+            _verify_alone("map", clamp=clamp, method=method)
+            given = in_row_order(self.graph, given, row_index(self.graph, x))
         if method is not None:
             codes, value, kind, is_proven = told._searched(params, clamp, given, mode_method(method), seed)
             shape, log_z = (), self._log_partition_or_nan(params, given, approximate.MOST_BESIDE_A_SEARCH)
         else:
-            codes, value = told._best(params, clamp, given)
+            if x is None:
+                codes, value = told._best(params, clamp, given)
+            else:
+                codes, value = told._best_of_rows(params, x, missing, given)
             shape, kind, is_proven, log_z = value.shape, "exact", True, self._log_partition_or_nan(params, given)
         if likelihood is not None:
             levels = likelihoods(self.graph, likelihood)
             value = value - levels[np.arange(len(levels))[:, None], codes[: len(levels)]].sum(axis=0).reshape(shape)[()]
-        found, labels = (exact.configuration(self.graph, codes, shape, texts) for texts in (False, True))
+        found, labels = (configuration(self.graph, codes, shape, texts) for texts in (False, True))
         return Mode(found, value - log_z, value, labels, kind, is_proven)
 
     def _searched(
@@ -539,6 +565,22 @@ class JointModel(Model):
         found = encode_given(self.graph, given)
         codes, value = exact.best(*self._elimination(params, self._bound(found), maximised=True), clamp, found)
         return codes, np.asarray(value).reshape(() if found is None else found.shape)[()]
+
+    def _best_of_rows(
+        self,
+        params: Params,
+        x: Rows,
+        missing: Missing | None,
+        given: Given | None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the codes (cells, rows), and the unnormalised log p of the rows of x."""
+        lowered, rows = bound_rows(self.lowered, x, missing, given)
+        kept, device, known = self._elimination(params, lowered, maximised=True)
+        # The partial sums are the last cells.
+        more = kept.graph.n_cells - len(rows.codes)
+        told = np.pad(rows.codes, ((0, more), (0, 0)), constant_values=-1)
+        codes, value = exact.modes_of_rows(kept, device, known, told)
+        return codes, value.reshape(rows.shape)[()]
 
     def approximation_gap(
         self,
@@ -625,7 +667,7 @@ class JointModel(Model):
         found = encode_given(self.graph, given)
         codes, cell, lead = prefix_codes(self.graph, prefix, None if found is None else found.shape)
         lowered = self._bound(found)
-        table = exact.next_symbol(self._contractions, self._device(lowered), self._known(params, lowered), codes, cell)
+        table = next_symbol(self._contractions, self._device(lowered), self._known(params, lowered), codes, cell)
         bad = np.flatnonzero(np.isnan(table).any(axis=1))
         if len(bad):
             first = f"; the first is row {bad[0]}" if len(table) > 1 else ""
@@ -777,7 +819,13 @@ class JointModel(Model):
             return sampler_bias.total_variation(lowered.graph, parameters.as_params(lowered.graph, params), matrix)
 
     @at_once
-    def export(self, params: Params, path: str | os.PathLike[str]) -> tuple[str, ...]:
+    def export(
+        self,
+        params: Params,
+        path: str | os.PathLike[str],
+        *,
+        clamp: Clamp | None = None,
+    ) -> tuple[str, ...]:
         """Write the model at given parameters as a file of another tool.
 
         The ending of the path names the format. `.bif` (BIF) and `.xmlbif` or `.xml` (XMLBIF 0.3)
@@ -791,20 +839,36 @@ class JointModel(Model):
         Args:
             params: the parameters.
             path: the file, which is written completely or not at all.
+            clamp: for `.uai`, known cells, as in `marginals`. They are written as evidence into a
+                second file, whose name has `.evid` behind it (`ring.uai.evid`). The first file is
+                that of the model without them.
 
         Returns:
             What was changed on the way, a sentence each: what the format cannot hold.
 
         Raises:
             GmlmError: E534 for a model that the format cannot hold. E535 for tables that are too
-                large. E560 for another file ending, and for a file that cannot be written.
+                large. E560 for another file ending, and for a file that cannot be written. E507 for
+                `clamp` with another format; E502, E506 or E507 for cells or values that the model
+                does not have.
         """
-        from ..exchange import most_numbers, verified_ending, verify_tables, write_model
+        from ..exchange import (
+            evidence_path,
+            most_numbers,
+            verified_ending,
+            verify_tables,
+            write_model,
+        )
 
+        known = None
+        if clamp is not None:
+            evidence_path(path)
+            held, codes = clamped_cells(self.graph, clamp)
+            known = {cell: int(codes[cell]) for cell in np.flatnonzero(held).tolist()}
         verify_tables(self.graph, most_numbers(verified_ending(path)))
         with jax.enable_x64(True):
-            known = {name: np.asarray(value) for name, value in self._known(params).items()}
-        return write_model(self.graph, known, self.name, path)
+            values = {name: np.asarray(value) for name, value in self._known(params).items()}
+        return write_model(self.graph, values, self.name, path, known)
 
     # Fits, draws and posteriors
 
@@ -1545,7 +1609,9 @@ class JointModel(Model):
         return self.lowered if found is None else with_given(self.lowered, found)
 
 
-def _verify_alone(clamp: Clamp | None, over: Sequence[Sequence[Place]] | None) -> None:
-    """Raise E507 for what stands without rows of x."""
-    if clamp is not None or over is not None:
-        raise fail("E507", "marginals: `x` holds what each row knows; `clamp` and `over` stand without it", help="pass one of them")
+def _verify_alone(verb: str, **others: object) -> None:
+    """Raise E507 for arguments that stand without rows of x."""
+    if any(value is not None for value in others.values()):
+        names = " and ".join(f"`{name}`" for name in others)
+        message = f"{verb}: `x` holds what each row knows; {names} stand without it"
+        raise fail("E507", message, help="pass one of them")

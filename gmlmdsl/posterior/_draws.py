@@ -431,7 +431,7 @@ def _labelled(
         "warmup": meta["warmup"],
     }
     by_row: dict[str, Any] = {kind: {name: values} for kind, values in pointwise.items()}
-    return to_arviz(draws, dims, coords, stats, observed, attrs, **by_row)
+    return to_arviz(draws, dims, coords, stats, observed, attrs, texts=graph.texts, **by_row)
 
 
 def in_strides(

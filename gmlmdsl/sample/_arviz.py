@@ -26,6 +26,7 @@ from .._diagnostics import fail
 from .._optional import need
 from .._types import Coords, DrawsLike, JsonObject, Label
 from ..files import whole_file
+from .limits import MOST_FLAGS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,6 +80,7 @@ def to_arviz(
     log_likelihood: Mapping[str, np.ndarray] | None = None,
     log_pseudolikelihood: Mapping[str, np.ndarray] | None = None,
     guided_stats: Mapping[str, np.ndarray] | None = None,
+    texts: Mapping[str, Sequence[str]] | None = None,
 ) -> Any:
     """Label draws as the object that the installed ArviZ works with.
 
@@ -100,6 +102,7 @@ def to_arviz(
             group `log_pseudolikelihood`. On 0.x, access to `log_likelihood` then raises E550.
         guided_stats: like `sample_stats`, for the counts of guided samplers; gives the group
             `guided_stats`.
+        texts: by variable, what its codes stand for; see `flags`.
 
     Returns:
         InferenceData on ArviZ 0.x, as an `Unread` object until the first access; DataTree on 1.x.
@@ -107,7 +110,8 @@ def to_arviz(
     Raises:
         ValueError: the shape of an array does not fit its dims, or a dim does not fit its coords.
     """
-    known, groups = dated(attrs or {}), draw_groups(posterior, dims, coords, sample_stats)
+    texts = texts or {}
+    known, groups = dated(attrs or {}), draw_groups(posterior, dims, coords, sample_stats, texts)
     if log_likelihood is not None:
         groups["log_likelihood"] = _arrays(log_likelihood, SAMPLE_DIMS, dict.fromkeys(log_likelihood, (ROW,)), {})
     if log_pseudolikelihood is not None:
@@ -115,7 +119,7 @@ def to_arviz(
     if guided_stats is not None:
         groups["guided_stats"] = _arrays(guided_stats, SAMPLE_DIMS, dims, coords)
     if observed is not None:
-        groups["observed_data"] = _arrays(observed, None, dims, coords)
+        groups["observed_data"] = _arrays(observed, None, dims, coords, texts)
     return lazily(lambda: datasets(groups, known))
 
 
@@ -230,9 +234,26 @@ def _read(draws: Any) -> Any:
     return draws
 
 
-# two dictionaries by name: variables with their axes, and labels of axes
-Arrays = tuple[dict[str, tuple[list[str], np.ndarray]], dict[str, np.ndarray]]
+# two dictionaries by name: variables with their axes and attributes, and labels of axes
+Flags = dict[str, Any]
+Arrays = tuple[dict[str, tuple[list[str], np.ndarray, Flags]], dict[str, np.ndarray]]
 Attributes = dict[str, str | int | float]
+
+
+def flags(texts: Sequence[str], kind: np.dtype) -> Flags:
+    """Return the attributes that name the codes 0, 1, .. of a variable by the CF conventions.
+
+    `flag_meanings` has the texts with blanks between them, and `_` for a blank in a text. Variables
+    of more than `MOST_FLAGS` values have no such attributes.
+
+    Args:
+        texts: what each code stands for.
+        kind: the type of the codes.
+    """
+    if len(texts) > MOST_FLAGS:
+        return {}
+    words = ["_".join(text.split()) or "_" for text in texts]
+    return {"flag_values": np.arange(len(words), dtype=kind), "flag_meanings": " ".join(words)}
 
 
 def dated(attrs: Mapping[str, object]) -> Attributes:
@@ -241,11 +262,15 @@ def dated(attrs: Mapping[str, object]) -> Attributes:
 
 
 def draw_groups(
-    posterior: Mapping[str, np.ndarray], dims: Mapping[str, Sequence[str]], coords: Coords, sample_stats: Mapping[str, np.ndarray]
+    posterior: Mapping[str, np.ndarray],
+    dims: Mapping[str, Sequence[str]],
+    coords: Coords,
+    sample_stats: Mapping[str, np.ndarray],
+    texts: Mapping[str, Sequence[str]],
 ) -> dict[str, Arrays]:
     """Return the groups of draws and their statistics, see `to_arviz`."""
     arrays = {"posterior": posterior, "sample_stats": sample_stats}
-    return {name: _arrays(some, SAMPLE_DIMS, dims, coords) for name, some in arrays.items()}
+    return {n: _arrays(some, SAMPLE_DIMS, dims, coords, texts) for n, some in arrays.items()}
 
 
 def datasets(groups: Mapping[str, Arrays], attrs: Attributes) -> dict[str, xr.Dataset]:
@@ -289,7 +314,13 @@ def _container(sets: Mapping[str, xr.Dataset], attrs: Mapping[Any, Any]) -> Any:
     return tree
 
 
-def _arrays(arrays: Mapping[str, np.ndarray], leading: tuple[str, ...] | None, dims: Mapping[str, Sequence[str]], coords: Coords) -> Arrays:
+def _arrays(
+    arrays: Mapping[str, np.ndarray],
+    leading: tuple[str, ...] | None,
+    dims: Mapping[str, Sequence[str]],
+    coords: Coords,
+    texts: Mapping[str, Sequence[str]] | None = None,
+) -> Arrays:
     """Return the content of one group.
 
     `leading` has the first axes of every array, or is None if these are rows of data.
@@ -307,7 +338,8 @@ def _arrays(arrays: Mapping[str, np.ndarray], leading: tuple[str, ...] | None, d
         axes = [*first, *_distinct(inner, taken=set(arrays))]
         if len(axes) != array.ndim:
             raise ValueError(f"`{name}` must have the axes ({', '.join(axes)}), got shape {array.shape}")
-        variables[name] = (axes, array)
+        told = flags(texts[name], array.dtype) if texts and name in texts else {}
+        variables[name] = (axes, array, told)
         for original, axis, size in zip([*first, *inner], axes, array.shape, strict=True):
             used[axis] = _labels(original, coords.get(original), size)
     return variables, {k: v for k, v in used.items() if k not in variables}

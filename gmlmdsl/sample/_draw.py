@@ -461,7 +461,7 @@ def label(graph: FactorGraph, run: ChainRun, provenance: JsonObject) -> DrawsLik
     if run.draws.codes is not None and run.is_diagnosed:
         attrs |= {"warnings": told(run.diagnosed(graph))}
     posterior, stats = named_arrays(graph, run, copy=False)
-    return to_arviz(posterior, *axes(graph, run), stats, None, attrs)
+    return to_arviz(posterior, *axes(graph, run), stats, None, attrs, texts=graph.texts)
 
 
 def told(diagnosis: Diagnosis) -> str:
@@ -522,7 +522,7 @@ def attributes(graph: FactorGraph, run: ChainRun, provenance: JsonObject) -> Jso
     options, versions = (run.options, ", ".join(f"{k} {v}" for k, v in provenance["versions"].items()))
     attrs = {"sampler": options.sampler, "seed": options.seed, "warmup": options.warmup, "thin": options.thin}
     attrs |= {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "starts": run.starts}
-    return attrs | {"labels": str({v.name: [str(x) for x in v.labels] for v in graph.variables if not v.ordered})}
+    return attrs | {"labels": str(graph.texts)}
 
 
 def _names(planned: derive.Planned) -> list[str]:

@@ -9,15 +9,15 @@ import numpy as np
 
 from .._diagnostics import tell
 from .._types import Clamp
-from ..evaluate import Chains
-from ..graph import FactorGraph, Lowered
+from ..evaluate import Chains, Marginals
+from ..graph import FactorGraph, Lowered, VariableArray
 from ..program import ir
 from ._draw import SampleOptions, SamplingWarning, run_chains
 
 Array = np.ndarray
 
 
-class SampledMarginals(dict[str, Array]):
+class SampledMarginals(Marginals):
     """Estimated marginals: a dict by variable of arrays of shape (*axes, values).
 
     Attributes:
@@ -35,8 +35,15 @@ class SampledMarginals(dict[str, Array]):
     kind = "chains"
     is_exact = False
 
-    def __init__(self, tables: Mapping[str, Array], errors: Mapping[str, Array], r_hat: Mapping[str, Array], warnings: tuple[str, ...]):
-        super().__init__(tables)
+    def __init__(
+        self,
+        tables: Mapping[str, Array],
+        errors: Mapping[str, Array],
+        r_hat: Mapping[str, Array],
+        warnings: tuple[str, ...],
+        variables: Iterable[VariableArray],
+    ):
+        super().__init__(tables, variables)
         self.standard_error, self.r_hat, self.warnings = dict(errors), dict(r_hat), warnings
 
     @property
@@ -87,7 +94,7 @@ def sampled_marginals(
     error[found.clamped] = 0.0
     graph = lowered.graph
     shares, errors, r_hat = (_by_variable(graph, a) for a in (share, error, found.r_hat))
-    return SampledMarginals(shares, errors, r_hat, found.warnings)
+    return SampledMarginals(shares, errors, r_hat, found.warnings, graph.variables)
 
 
 def _by_variable(graph: FactorGraph, table: Array) -> dict[str, Array]:

@@ -161,7 +161,8 @@ class _Job:
             shapes = {k: (*shape, *a.shape[2:]) for k, a in some.items()}
             return {k: np.broadcast_to(np.zeros((), kinds[k]), shapes[k]) for k in some}
 
-        groups = draw_groups(whole(posterior), *axes(self.graph, self.run), whole(stats))
+        labels = axes(self.graph, self.run)
+        groups = draw_groups(whole(posterior), *labels, whole(stats), self.graph.texts)
         _empty(self.states.folder, (self.store.path.name,))
         attrs = attributes(self.graph, self.run, self.provenance) | ({"warnings": ""} if self.is_diagnosed else {})
         self.store.create(groups, dated(attrs), self.chains.per_call(limits.WRITTEN_AT_ONCE))
@@ -322,8 +323,10 @@ class NetCDFStore(AbstractStore):
         tree.to_netcdf(self.path, engine="h5netcdf")
         with h5netcdf.File(self.path, "r+") as file:
             for group, (variables, _) in groups.items():
-                for name, (axes, values) in variables.items():
-                    file[group].create_variable(name, tuple(axes), values.dtype, dcpl=layout.copy())
+                for name, (axes, values, named) in variables.items():
+                    kind, laid = values.dtype, layout.copy()
+                    made = file[group].create_variable(name, tuple(axes), kind, dcpl=laid)
+                    made.attrs.update(named)
         with h5py.File(self.path, "r+") as file:
             for group in REMARKED if "warnings" in attrs else ():
                 file[group].attrs.create("warnings", "", dtype=h5py.string_dtype("utf-8", limits.MOST_REMARKS))
@@ -374,15 +377,16 @@ class ZarrStore(AbstractStore):
         tree.to_zarr(self.path, zarr_format=2, consolidated=False)
         root = zarr.open_group(self.path, mode="r+", use_consolidated=False)
         for group, (variables, _) in groups.items():
-            for name, (dims, values) in variables.items():
+            for name, (dims, values, named) in variables.items():
                 shape = values.shape
+                plain = {k: np.asarray(a).tolist() for k, a in named.items()}
                 root.create_array(
                     f"{group}/{name}",
                     shape=shape,
                     chunks=(shape[0], min(shape[1], at_once), *_piece_shape(shape[2:], most_cells(values))),
                     dtype=values.dtype,
                     fill_value=None,
-                    attributes={"_ARRAY_DIMENSIONS": list(dims)},
+                    attributes={"_ARRAY_DIMENSIONS": list(dims), **plain},
                 )
 
     @contextlib.contextmanager

@@ -69,3 +69,6 @@ FALSE_ALARM = 0.001  # level of the chi-square test, over all cells together (Bo
 MOST_SHOWN = 5  # cells, values or blocks that a warning lists
 # maximum number of indicator draws held at once, each with several numbers of eight bytes
 DIAGNOSED_AT_ONCE = 1 << 18
+
+# Labels.
+MOST_FLAGS = 4096  # values of a variable whose codes are named by attributes of draws

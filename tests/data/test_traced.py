@@ -70,6 +70,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
     "marginals of traced clamps": (lambda c: plain.marginals(P, {"x": {0: c}}), 1, "clamp"),
     "marginals by messages": (lambda h: plain.marginals({"h": h}, method="belief-propagation"), H, "params"),
     "map": (lambda h: plain.map({"h": h}), H, "params"),
+    "map of rows": (lambda x: plain.map(P, x=x), X, "x"),
     "likelihood": (lambda w: plain.log_partition(P, likelihood={"x": w}), np.ones((3, 2), np.float32), "likelihood"),
     "next_symbol": (lambda h: plain.next_symbol({"h": h}, [0]), H, "params"),
     "transition_matrix": (lambda h: plain.transition_matrix({"h": h}, "s"), H, "params"),
@@ -222,6 +223,7 @@ def test_parameters_that_are_not_traced_may_stand_inside():
 AT_ONCE: dict[str, Callable[[gm.Model], Any]] = {
     "marginals": lambda m: m.marginals(P)["x"],
     "map": lambda m: m.map(P)[0],
+    "map of rows": lambda m: m.map(P, x=[[0, -1, 1]], missing=-1)[0],
     "next_symbol": lambda m: m.next_symbol(P, X[:, :1]),
     "transition_matrix": lambda m: m.transition_matrix(P),
     "sampler_bias": lambda m: m.sampler_bias(P),

@@ -495,7 +495,7 @@ def test_seeds_decide_the_chains_of_annealing():
 def test_results_keep_what_they_say_when_they_are_pickled():
     model, params = loopy()[1]
     found: Any = pickle.loads(pickle.dumps(model.marginals(params, method=BP)))
-    assert type(found).__bases__ == (dict,)
+    assert isinstance(found, dict)
     assert (found.kind, found.converged, found.bound) == ("belief propagation", True, None)
     mode = pickle.loads(pickle.dumps(model.map(params, method="anneal")))
     assert len(mode) == 2

@@ -10,6 +10,7 @@ import pytest
 from cli_cases import folder as folder
 from cli_cases import gmlm
 from exchange_cases import ASIA, joint
+from refusals import refused
 
 import gmlmdsl as gm
 
@@ -98,6 +99,44 @@ def test_evidence_is_required(text, tmp_path):
     (tmp_path / "ring.evid").write_text(text)
     p = joint(RING_SIZES, RING_TABLES)
     assert log_z(model(tmp_path / "ring.uai", tmp_path / "ring.evid")) == pytest.approx(np.log(p[1, :, 2].sum()), abs=1e-10)
+
+
+def test_evidence_is_written_beside_the_file_and_read_as_the_same_model(tmp_path):
+    (tmp_path / "ring.uai").write_text(RING)
+    first, clamp = model(tmp_path / "ring.uai"), {"x3": {0: 2}, "x2": {0: 1}}
+    first.export({}, tmp_path / "two.uai", clamp=clamp)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["ring.uai", "two.uai", "two.uai.evid"]
+    names = {cell: k for k, cell in enumerate(first.graph.cell_name(c) for c in range(4))}
+    expected = sorted([(names["x3[0]"], 2), (names["x2[0]"], 1)])
+    assert (tmp_path / "two.uai.evid").read_text() == f"2 {' '.join(f'{v} {x}' for v, x in expected)}\n"
+    p = joint(RING_SIZES, RING_TABLES)
+    second = model(tmp_path / "two.uai", tmp_path / "two.uai.evid")
+    assert log_z(second) == pytest.approx(np.log(p[1, :, 2].sum()), abs=1e-10)
+    with jax.enable_x64(True):
+        ours, again = first.marginals({}, clamp), second.marginals({})
+    for name in ours:
+        np.testing.assert_allclose(again[name], ours[name], rtol=1e-9)
+
+
+def test_labels_latents_and_a_network_have_evidence(tmp_path):
+    text = 'model m {\n  var a : labels("u", "v", "w")\n  latent z : bit\n  a ~ categorical([0.2, 0.3, 0.5])\n'
+    text += '  z ~ bernoulli(if a == "w" then 0.9 else 0.2)\n}\n'
+    gm.parse(text).model().export({}, tmp_path / "m.uai", clamp={"a": "w", "z": 0})
+    assert (tmp_path / "m.uai.evid").read_text() == "2 0 2 1 0\n"
+    found = model(tmp_path / "m.uai", tmp_path / "m.uai.evid")
+    assert log_z(found) == pytest.approx(np.log(0.5 * 0.1), abs=1e-10)
+    gm.parse(text).model().export({}, tmp_path / "m.uai", clamp={})
+    assert (tmp_path / "m.uai.evid").read_text() == "0\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "clamp", "code"),
+    [("m.bif", {"x": 1}, "E507"), ("m.json", {}, "E507"), ("m.uai", {"y": 1}, "E506"), ("m.uai", {"x": 2}, "E502")],
+)
+def test_evidence_that_cannot_be_written_is_refused_before_a_file_is(path, clamp, code, tmp_path):
+    bound = gm.parse("model m {\n  var x : bit ~ bernoulli(0.2)\n}\n").model()
+    refused(code, lambda: bound.export({}, tmp_path / path, clamp=clamp))
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_evidence_changes_nothing(tmp_path):
@@ -283,5 +322,8 @@ def test_the_command_line_takes_evidence_and_a_saved_fit(folder, standard_promot
     assert "no faults" in gmlm("check", "ring.gmlm", "--inputs", "ring.npz").output
     gmlm("fit", "m.gmlm", "x.csv", "--mask", "pairs", "--out", "m.fit")
     assert gmlm("export", "m.fit", "--out", "m.uai").output == "wrote m.uai\n"
+    known = ["export", "ring.gmlm", "--inputs", "ring.npz", "--clamp", "x2[0]=1", "--clamp", "x3[0]=2", "--out", "known.uai"]
+    assert gmlm(*known).output == "wrote known.uai\nwrote known.uai.evid\n"
+    assert (folder / "known.uai.evid").read_text() == "2 0 1 3 2\n"
     fit = gm.load_fit("m.fit")
     assert _log_z_of_file((folder / "m.uai").read_text()) == pytest.approx(log_z(fit.model, fit.params), abs=1e-10)

@@ -68,6 +68,11 @@ DEAR = {"fit": ("missing",), "fit_path": ("missing", "folds", "subsamples"), "po
 DEAR |= {"annealed_log_partition": ("steps_per_beta",), "compile": ("sampler",)}
 
 
+@pytest.mark.parametrize("name", ["map", "marginals"])
+def test_rows_of_a_method_refuse_nonsense(name: str):
+    refuses_nonsense(getattr(MODEL, name), AT | {"x": X, "missing": 0})
+
+
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "posterior")) for n in MODELS])
 def test_a_method_of_a_model_refuses_nonsense(name: str):
     method = getattr(DECODING if name == "log_prob_bound" else MODEL, name)

@@ -47,6 +47,7 @@ def answers(model: gm.JointModel, params: Numbers, frame: pd.DataFrame, labelled
     model.marginals(params, clamp={"x": {0: 1}}, method=gm.MeanField())
     model.marginals(params, over=[("a", "b"), (("x", 0), ("x", 3))])
     model.map(params, method="anneal")
+    model.map(params, x=[[0, 1]], missing=-1)
     model.log_prob(params, x, given=frame)
     model.log_prob(params, labelled)
     model.next_symbol(params, "ab")
