@@ -4,6 +4,7 @@ import importlib.util
 import re
 import tomllib
 import warnings
+from itertools import pairwise
 
 import pytest
 from documented_examples import examples
@@ -24,7 +25,7 @@ DEAR = (  # to compile
         "how-to/draw-from-posteriors.md",
         "how-to/generate-under-constraints.md",
     ),
-    *("how-to/use-several-devices.md", "how-to/fit-hidden-variables.md", "explanation/exact-plans.md"),
+    *("how-to/use-several-devices.md", "how-to/fit-hidden-variables.md", "explanation/exact-plans.md", "tutorial/language-by-example.md"),
     *("how-to/read-data.md", "how-to/read-the-warnings.md", "how-to/sample-and-diagnose.md"),
     *("how-to/train-a-network.md", "how-to/translate.md", "how-to/understand-a-chain.md"),
     *("how-to/decode-with-a-likelihood.md", "how-to/model-ordered-answers.md", "how-to/come-from-other-tools.md"),
@@ -65,6 +66,15 @@ def test_each_kept_output_is_of_a_block_as_it_stands():
     then = {page: [o["block"] for o in outputs] for page, outputs in builder.kept().items()}
     changed = sorted(page for page in now.keys() | then.keys() if now.get(page) != then.get(page))
     assert changed == [], f"run: python docs/build_outputs.py {' '.join(changed)}"
+
+
+def test_the_outputs_on_the_page_of_examples_are_the_kept_ones():
+    page = DOCS / "tutorial" / "language-by-example.md"
+    kept = {o["block"]: o["text"] for o in load("build_outputs").kept()[str(page.relative_to(ROOT))]}
+    blocks = blocks_of(page)
+    shown = [(kept[b.digest], after.text) for b, after in pairwise(blocks) if b.prints and after.language == "text"]
+    assert len(shown) > 10
+    assert [f"{text}\n" for text, _ in shown] == [text for _, text in shown]
 
 
 PAGE = """# A page
