@@ -63,7 +63,6 @@ class BoundProgram(AbstractProgram):
         """
         if plan is not None and not is_one_of(plan, ("enumeration", "elimination")):
             raise fail("E507", f'plan must be "enumeration", "elimination" or None, got {plan!r}')
-
         names = list(self.checked.models)
         if name is None and len(names) != 1:
             if not names:

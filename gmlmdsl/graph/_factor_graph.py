@@ -60,8 +60,8 @@ class FactorGroup:
         The result is (starts of shape (n_cells + 1,), instances). The instances of a cell are
         ascending and distinct.
         """
-        n, slots = self.scope.shape
-        if slots == 0 or n == 0:
+        n = len(self.scope)
+        if not self.scope.size:
             return np.zeros(n_cells + 1, np.int64), np.zeros(0, np.int32)
         keys = distinct(self.scope.astype(np.int64) * n + np.arange(n)[:, None])
         keys = keys[keys < n_cells * n]
@@ -270,7 +270,5 @@ class FactorGraph:
 
     def cell_name(self, position: int) -> str:
         """Return a cell as a user writes it: `x[3]`, with the labels of its index sets."""
-        for v in self.variables:
-            if v.offset <= position < v.offset + v.size:
-                return v.cell_name(position - v.offset)
-        return f"cell {position}"
+        names = (v.cell_name(position - v.offset) for v in self.variables if v.offset <= position < v.offset + v.size)
+        return next(names, f"cell {position}")

@@ -112,4 +112,4 @@ def test_of_as_many_symbols_as_there_are_all_are_kept():
     assert gm.theory.output_law(model, {}, "draw").probabilities.tolist() == pytest.approx([1 / 8] * 8)
     from gmlmdsl.program import AUTOREGRESSIVE
 
-    assert "all where there are no more" in next(o.doc for o in AUTOREGRESSIVE.options if o.name == "top_k")
+    assert "all if there are fewer" in next(o.doc for o in AUTOREGRESSIVE.options if o.name == "top_k")
