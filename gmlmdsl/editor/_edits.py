@@ -38,8 +38,8 @@ def renamed_place(document: Document, offset: int) -> Occurrence:
 def uses(texts: Iterable[Document], declaration: Declaration) -> list[Span]:
     """Return the places of a declaration in some texts, which may import its file."""
     own = declaration.span.source.path
-    read = (t for t in texts if declaration.name in t.text and ("import" in t.text or is_file(t.path, own)))  # no other text can mean it
-    return [o.span for text in read for o in text.names.of(declaration)]
+    can_mean_it = [t for t in texts if "import" in t.text or is_file(t.path, own)]
+    return [o.span for t in can_mean_it if declaration.name in t.text for o in t.names.of(declaration)]
 
 
 def references(texts: Sequence[Document], offset: int, declared: bool) -> list[Span]:

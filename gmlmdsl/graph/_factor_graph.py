@@ -270,5 +270,5 @@ class FactorGraph:
 
     def cell_name(self, position: int) -> str:
         """Return a cell as a user writes it: `x[3]`, with the labels of its index sets."""
-        names = (v.cell_name(position - v.offset) for v in self.variables if v.offset <= position < v.offset + v.size)
-        return next(names, f"cell {position}")
+        at = ((v, position - v.offset) for v in self.variables)
+        return next((v.cell_name(k) for v, k in at if 0 <= k < v.size), f"cell {position}")
