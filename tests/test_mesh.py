@@ -110,6 +110,7 @@ sampler cells for more { update y[i] for i in range(4) }
 
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 @pytest.mark.parametrize(("name", "sampler"), thinned([("text", "drawn"), ("more", "cells")], 2))
+@pytest.mark.slow
 def test_decodes_and_chains_of_a_network_need_a_mesh_too(name: str, sampler: str):
     program = gm.parse(SEARCH)
     model = program.model(name)

@@ -45,6 +45,7 @@ def strengths(params: Any) -> np.ndarray:
     return np.array([np.abs(params["J"])[np.equal(PAIRS, i).any(axis=1)].sum() for i in range(4)])
 
 
+@pytest.mark.slow
 def test_subsets_are_fits_of_the_rows_that_stay(fit: Any) -> None:
     found = fit.case_dropping(3, [0.5, 0.2], seed=4, score="value")
     np.testing.assert_array_equal(found.shares, [0.2, 0.5])

@@ -57,6 +57,7 @@ def test_the_pair_in_which_groups_differ_is_found_and_no_other(groups: Any) -> N
         ("x[0]", "x[1]"): 4, ("x[0]", "x[2]"): 4, ("x[1]", "x[2]"): 4, ("x[0]", "s"): 2}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_statistics_are_wald_tests_of_the_tables(groups: Any) -> None:
     """By contrasts of the parameters, whose priors are alike and whose sandwiches add up but for what the priors pull."""
     a, b = groups

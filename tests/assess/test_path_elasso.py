@@ -58,6 +58,7 @@ def model() -> Any:
     return gm.parse(BITS.replace("VALUES", "bit")).model()
 
 
+@pytest.mark.slow
 def test_choices_and_weights_are_those_of_penalised_regressions_by_hand(model: Any) -> None:
     """Penalties in standard deviations, EBIC of the penalised loss, AND, and the means of both slopes."""
     x, n, gamma = rows(), 300, 0.25

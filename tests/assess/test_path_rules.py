@@ -96,6 +96,7 @@ def test_one_block_of_everything_is_the_joint_fit() -> None:
     np.testing.assert_allclose(known["ebic"], 2 * 150 * known["refit_loss"] + known["parameters"] * price, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_nodes_are_judged_by_the_ebic_of_their_regression() -> None:
     """Of scikit-learn's, refitted: log n, and 2 gamma log of the other cells."""
     from sklearn.linear_model import LogisticRegression

@@ -60,6 +60,7 @@ def fitted(text: str, mask: str, x: Any) -> Any:
     return gm.parse(text).model().fit(x, mask, progress=False)
 
 
+@pytest.mark.slow
 def test_a_model_with_a_latent_is_compared_with_one_without() -> None:
     x = rows()
     scores = {"ising": fitted(ISING, "whole", x).score(x), "classes": fitted(CLASSES, "whole", x).score(x)}

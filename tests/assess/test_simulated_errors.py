@@ -152,6 +152,7 @@ def gradients(oracle: Oracle, fit: gm.Fit, params: dict[str, np.ndarray], states
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in CASES])
+@pytest.mark.slow
 def test_simulated_errors_are_those_of_all_data_sets_of_the_model(name: str):
     """Each variance within four of its Monte Carlo errors of the enumerated one."""
     fit = made(name)

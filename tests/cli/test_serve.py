@@ -254,6 +254,7 @@ def test_an_error_of_one_line_is_not_that_of_others(translator: gm.Translator, c
         assert asked(address, {"lines": ["dog"]})[0] == 200
 
 
+@pytest.mark.slow
 def test_a_request_is_given_up_after_its_time(translator: gm.Translator):
     held = Ready(translator)
     with served(held, Limits(seconds=1.5)) as address:

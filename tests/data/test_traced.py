@@ -94,7 +94,7 @@ ROWS: dict[str, Callable[[gm.Model, Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("verb", ROWS)
+@pytest.mark.parametrize("verb", thinned(ROWS, 2))
 def test_rows_may_be_traced_with_the_parameters(verb: str):
     """One compiled function of a training loop serves every batch; a value that no cell has gives nan."""
     model, ask = gm.parse(TEXT).model(), ROWS[verb]
@@ -174,6 +174,7 @@ def test_marginals_of_traced_parameters_are_those_of_known_ones(how: str):
 
 
 @pytest.mark.usefixtures("float64")
+@pytest.mark.slow
 def test_marginals_of_traced_rows_with_and_without_latents():
     model, params = moods()
     wanted = model.marginals(params, x=SEEN)

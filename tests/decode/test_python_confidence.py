@@ -153,7 +153,7 @@ def test_cells_whose_confidence_has_no_order_settle_in_the_last_pass() -> None:
 WRITTEN = [("listed", "counted"), ("self", "planned"), ("capped", "hiding")]
 
 
-@pytest.mark.parametrize(("network", "word", "function"), thinned([(n, *w) for n in (True, False) for w in WRITTEN], 4))
+@pytest.mark.parametrize(("network", "word", "function"), thinned([(n, *w) for n in (True, False) for w in WRITTEN], 8))
 def test_a_schedule_and_a_planner_decode_as_what_they_write_again(network: bool, word: str, function: str) -> None:
     text = NETWORK if network else PROGRAM[: PROGRAM.index("sampler")]
     bounds = "mask a = visits(listed)\nmask b = visits(counted)\n" * network

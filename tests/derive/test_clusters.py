@@ -217,7 +217,7 @@ REQUIRED = ["require x[i] != x[j] for (i, j) in G.edges", "require x[i] != x[j] 
 BESIDE = ["", "factor J * (x[i] == x[j]) for (i, j) in G.edges", "factor J * (x[0] == x[2]) + 0.3 * (x[1] == x[4])"]
 
 
-@pytest.mark.parametrize(("beside", "required"), thinned([(b, r) for r in REQUIRED for b in BESIDE], 4))
+@pytest.mark.parametrize(("beside", "required"), thinned([(b, r) for r in REQUIRED for b in BESIDE], 8))
 def test_chains_of_two_colours_keep_p(required: str, beside: str):
     text = KEMPE.replace("REQUIRED", required).replace("BESIDE", beside)
     if not beside:

@@ -117,6 +117,7 @@ def test_a_drawn_loss_is_a_function_of_its_key():
 
 
 @pytest.mark.parametrize(("name", "mask"), thinned([("lattice", "pairs"), ("lemma3", "looking")], 2))  # the second has no parameter
+@pytest.mark.slow
 def test_a_loss_is_compiled_by_the_user_with_masks_drawn_or_not(name: str, mask: str):
     case = BY_NAME[name]
     x, params = case.values(case.rows), {k: jnp.asarray(v) for k, v in case.params.items()}

@@ -153,6 +153,7 @@ def target_of(net, chains: int = 4) -> derive.Target:
 
 
 @pytest.mark.parametrize("sampler", thinned(["fixed", "ends", "linear", "early"], 4, 2))
+@pytest.mark.slow
 def test_4_passes_hand_on_tokens_and_no_logits(translator, weights, sampler: str):
     kernel, target = kernel_of(translator, sampler), target_of(weights)
     state = kernel.init(jnp.zeros((8, 4), jnp.int32))

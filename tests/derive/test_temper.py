@@ -57,7 +57,7 @@ def oracle(small: Any) -> Oracle:
 
 
 @pytest.mark.parametrize("sampler", thinned(["sweep", "adaptive", "pair", "cold"], 4, 3))
-@pytest.mark.parametrize("turn", [0, 1])
+@pytest.mark.parametrize("turn", thinned([0, 1], 2))
 def test_a_step_keeps_the_product_of_the_powers_of_p(small: Any, oracle: Oracle, sampler: str, turn: int):
     """On all configurations of the replicas: the matrix and the law are the oracle's, and the law is stationary."""
     kernel = small.sampler(sampler)[1].body[0]

@@ -90,6 +90,7 @@ def test_a_chain_that_hides_nothing_somewhere_neither_leaves_nor_enters_there():
     assert not matrix[np.ix_(~empty, empty)].any()
 
 
+@pytest.mark.slow
 def test_larger_blocks_mix_faster():
     """Lee: the Poincare constants of uniform k-subsets satisfy C_1 / C_k >= k."""
     gaps = []

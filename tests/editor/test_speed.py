@@ -62,6 +62,7 @@ def lark_seconds() -> float:
 
 
 @pytest.mark.parametrize("by_the_clock", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_answers_on_three_hundred_lines(by_the_clock: bool):
     assert len(TEXT.splitlines()) >= 300
     place = TEXT.index("field[i] * x[i]")
@@ -81,6 +82,7 @@ def test_answers_on_three_hundred_lines(by_the_clock: bool):
 
 
 @pytest.mark.parametrize("share", [0.5, pytest.param(0.95, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_answers_while_a_model_is_edited(share: float):
     """A share of the answers after a change of one model come in time: only that model is bound again."""
     most = MOST if share > 0.5 else MOST_PARSES * lark_seconds()

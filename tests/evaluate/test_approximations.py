@@ -432,6 +432,7 @@ model causes {
 """
 
 
+@pytest.mark.slow
 def test_annealing_evaluates_factors_that_are_too_large_for_tables(monkeypatch: pytest.MonkeyPatch):
     """The mode of all 59,049 configurations, three dense factors, one a requirement, one that may be -inf; clamped cells too."""
     params = {"q": np.random.default_rng(3).uniform(0.1, 0.6, 10), "J": 0.7}
@@ -581,6 +582,7 @@ def test_chains_refuse_samplers_that_draw_whole_strings():
         gm.Chains(draws=0)
 
 
+@pytest.mark.slow
 def test_the_gap_of_siblings_is_that_of_the_model_where_a_sibling_is_all_of_it():
     model = gm.parse(CHAINED).model()
     exact = model.marginals(CHAINED_PARAMS)

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.evaluate import limits
@@ -91,7 +92,7 @@ def model_of(kind: str) -> gm.Model:
     return gm.parse(MODELS[kind][0]).model()
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", thinned(MODELS, 2))
 @pytest.mark.parametrize("gaps", [35, 55])
 def test_log_p_of_rows_is_that_of_convolutions(kind: str, gaps: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(limits, "MOST_HOST_ROWS", 0)  # as many rows have it
@@ -113,7 +114,7 @@ def mean_loss(x: np.ndarray, blocks: list[list[int]], h: np.ndarray, factor: np.
     return total / (len(blocks) * len(x))
 
 
-@pytest.mark.parametrize(("mask", "drawn"), [("one", None), ("five", None), ("whole", None), ("whole", 2)])
+@pytest.mark.parametrize(("mask", "drawn"), thinned([("one", None), ("five", None), ("whole", None), ("whole", 2)], 4, 1))
 def test_losses_of_rows_with_gaps_are_those_of_convolutions(mask: str, drawn: int | None):
     tally, x = model_of("tree"), rows(4, 40)
     options = {} if drawn is None else {"n_masks": drawn, "key": 3}
@@ -124,6 +125,7 @@ def test_losses_of_rows_with_gaps_are_those_of_convolutions(mask: str, drawn: in
     np.testing.assert_allclose(slopes["a"], (ends[0] - ends[1]) / (2 * step), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_latent_sum_is_fitted():
     """The sum of sixty latents decides one variable of four values: log p of each follows from a convolution."""
     model = gm.parse(CAUSES).model()

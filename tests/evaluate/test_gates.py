@@ -8,6 +8,7 @@ import math
 import jax
 import numpy as np
 import pytest
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.plan import with_partial_sums
@@ -26,7 +27,7 @@ model alarm {
 """
 
 
-@pytest.fixture(params=["numpy", "compiled"])
+@pytest.fixture(params=thinned(["numpy", "compiled"], 2))
 def engine(request: pytest.FixtureRequest) -> str:
     if request.param == "compiled":
         request.getfixturevalue("compiled_sums")

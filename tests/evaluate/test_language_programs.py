@@ -50,6 +50,7 @@ def conditional(log_p: np.ndarray, cells: list[int]) -> np.ndarray:
     return np.array([log_p[r] - np.log(np.exp(log_p[(rest == rest[r]).all(axis=1)]).sum()) for r in range(len(SPINS))])
 
 
+@pytest.mark.slow
 def test_parts_of_graphs_by_enumeration():
     rng = np.random.default_rng(0)
     w = rng.normal(size=7)
@@ -174,6 +175,7 @@ def test_ragged_rows_as_lists_and_padded():
         model.log_prob(params, np.where(padded < 0, 2, padded), missing=-1, given=given)
 
 
+@pytest.mark.slow
 def test_a_spread_that_is_fitted_is_refused_and_drawn_elsewhere():
     from numpyro.infer.util import log_density
 
@@ -445,6 +447,7 @@ def test_betas_of_an_input_are_verified(rungs: list, code: str):
     assert code in caught.value.codes
 
 
+@pytest.mark.slow
 def test_losses_of_blocks_of_many_counted_cells():
     """-log p by the elementary symmetric polynomials of exp(h), over the block: what it holds of the count is known."""
     text = "index s = range(24)\nmodel m {\n  var x[i in s] : bit\n  param h[i in s]\n  factor h[i] * x[i] for i in s\n"

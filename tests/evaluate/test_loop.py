@@ -310,6 +310,7 @@ def networks() -> Iterator[Any]:
     yield np.array(sorted({tuple(sorted(rng.choice(60, 2, replace=False).tolist())) for _ in range(90)}))
 
 
+@pytest.mark.slow
 def test_marginals_and_draws_of_any_graph_are_one_program():
     """Before, 10 x 12 cells were 120 kinds of messages, and 39 s of compiling."""
     alone = GRID.replace("given y[i in G.nodes] : spin", "").replace(" * y[i]", "")

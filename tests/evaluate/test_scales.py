@@ -143,6 +143,7 @@ sampler s { update x by pairs }
 """
 
 
+@pytest.mark.slow
 def test_a_new_domain_is_a_row_of_two_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `extend-the-compiler.md` says: a domain touches `_terms.py`, `_forms.py` and `keywords.toml`, and nothing else."""
     monkeypatch.setitem(_terms.SCALES, "triple", _terms.Scale(-2, 2, 3))

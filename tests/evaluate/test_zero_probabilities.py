@@ -27,7 +27,7 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("name", thinned(BODIES, 4, 2))
+@pytest.mark.parametrize("name", thinned(BODIES, 8, 2))
 def test_derivatives_are_those_of_differences(name: str) -> None:
     type_, body = BODIES[name]
     model = gm.parse(HIDDEN.format(type=type_, body=body)).model()
@@ -42,6 +42,7 @@ def test_derivatives_are_those_of_differences(name: str) -> None:
     assert float(value(0.3)) == pytest.approx(float(loss(0.3)), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_seen_cells_have_such_probabilities_too() -> None:
     text = "model m { var a : bit  var y : bit  param p : real(lower = 0, upper = 1)  a ~ bernoulli(0.5)  y ~ bernoulli(p * a) }"
     model = gm.parse(text + "\nmask w = everything(a, y)\nmask one = subsets(size = 1)").model()

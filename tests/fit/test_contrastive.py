@@ -67,7 +67,7 @@ def rows_of(text: str, n: int = 60) -> tuple[Oracle, np.ndarray, np.ndarray]:
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize(
-    ("name", "batch_size", "gaps"), thinned([("rbm", None, False), ("rbm", 16, False), ("rbm", 16, True), ("ising", 16, False)], 4, 2)
+    ("name", "batch_size", "gaps"), thinned([("rbm", None, False), ("rbm", 16, False), ("rbm", 16, True), ("ising", 16, False)], 4, 3)
 )
 def test_the_mean_gradient_is_the_exact_one(name: str, batch_size: int | None, gaps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """At fixed parameters, over steps whose chains go on; `gaps`: rows lack different cells, and a sum over them is too costly."""

@@ -70,6 +70,7 @@ def reference(value: Any, start: np.ndarray, penalised: np.ndarray, metric: np.n
     return x, curvature, restarted
 
 
+@pytest.mark.slow
 def test_steps_are_those_of_an_accelerated_proximal_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     monkeypatch.setattr(_path_runs, "minimise_penalised", lambda *a, **k: calls.append(a) or minimise_penalised(*a, **k))
@@ -111,6 +112,7 @@ def test_a_shear_takes_the_fields_out_of_the_curvature_of_couplings() -> None:
 
 
 @pytest.mark.parametrize("rule", ["and", pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_bits_need_as_few_steps_as_spins(rule: str | None) -> None:
     """A bit is correlated with its field, and a spin of even odds is not: the coordinates take that away."""
     x, steps = bits(), []

@@ -136,6 +136,7 @@ class Loops:
 
 
 @pytest.mark.parametrize("mask", thinned(MASKS, 3, 1))
+@pytest.mark.slow
 def test_estimates_and_errors_are_those_of_loops(model: gm.Model, codes: np.ndarray, mask: str):
     fit = model.fit(values(codes), mask=mask, missing=-9, weights=WEIGHTS, gaps="ignore")
     loops = Loops(codes, MASKS[mask])

@@ -55,6 +55,7 @@ def test_intervals_of_a_fit_have_its_level(fit: Any) -> None:
     assert list(fit.summary(0.9).columns)[2:4] == ["5%", "95%"]  # said otherwise
 
 
+@pytest.mark.slow
 def test_checks_of_a_fit_have_its_level(fit: Any) -> None:
     boot = fit.bootstrap(5)
     np.testing.assert_array_equal(boot.interval()["J"], boot.interval(0.95)["J"])

@@ -99,7 +99,7 @@ CASES: dict[str, tuple[str, np.ndarray, dict[str, Any], bool]] = {
 }
 
 
-@pytest.mark.parametrize("case", thinned(CASES, 6))
+@pytest.mark.parametrize("case", thinned(CASES, 12))
 def test_a_refit_is_the_fit_under_its_weights(case: str) -> None:
     """In the quick way where the objective allows it; both end at gradients of 1e-8 per row."""
     text, x, options, quick = CASES[case]
@@ -120,6 +120,7 @@ def test_a_refit_is_the_fit_under_its_weights(case: str) -> None:
         assert not found.undetermined.any()
 
 
+@pytest.mark.slow
 def test_separated_rows_and_those_that_tell_nothing_are_found() -> None:
     """Without the last rows x[0] is x[1]: J[0, 1] is infinite, as the usual fit says; with one cell constant its field is."""
     x = spins(40)

@@ -131,6 +131,7 @@ def test_a_wrong_row_is_named(model, rows):
         model.fit(holes, "single", rows_at_once=100)
 
 
+@pytest.mark.slow
 def test_rows_that_separate_at_first_are_not_called_converged(rows):
     text = "graph G = chain(5)  model m { var x[i in G.nodes] : bit  param h[i in G.nodes]  param J  "
     text += "factor h[i] * x[i] for i in G.nodes  factor J * x[i] * x[j] for (i, j) in G.edges }  mask single = subsets(x, size = 1)"

@@ -100,6 +100,7 @@ def test_starts_that_end_elsewhere_are_counted() -> None:
     assert alone.objective > fit.objective + 0.5
 
 
+@pytest.mark.slow
 def test_exchanged_values_of_a_latent_are_told(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Starts at one optimum with its kinds in three orders: the same objective, and other parameters."""
     found = model.fit(rows(), "whole", seed=3).params

@@ -257,6 +257,7 @@ def test_a_penalty_beside_values_without_one_costs_no_digits() -> None:
         assert np.isfinite(apart.loss({"h": 1.0}, BESIDE, "pair")) and float(apart.loss({"h": 1.0}, BESIDE, "one")) > 1e9
 
 
+@pytest.mark.slow
 def test_a_block_that_an_adaptive_mask_does_not_draw_costs_no_digits() -> None:
     """`away` draws no x[i] where y is 1, so that the penalty there stands in the block {y}, beside a value without one."""
     with jax.enable_x64(False):

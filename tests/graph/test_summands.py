@@ -91,6 +91,7 @@ model {name} {{
 """
 
 
+@pytest.mark.slow
 def test_an_energy_is_as_cheap_as_its_terms():
     """The same groups of factors and elimination as where each term is written as a factor."""
     whole = gm.parse(

@@ -259,6 +259,7 @@ def test_rejection_that_sees_that_a_prompt_cannot_be_completed_counts_one_call(m
 
 
 @pytest.mark.parametrize("sampler", thinned(["tok", "back", "none", "best", "blk", "walk"], 6))
+@pytest.mark.slow
 def test_a_law_asks_about_what_a_sampler_can_meet(mine: Any, sampler: str):
     """What many draws were seen to ask about, but for strings of which they say whether they are valid, and those that have probability 0.
 

@@ -70,6 +70,7 @@ def test_the_law_of_plain_draws_is_that_of_the_network(model: gm.Model) -> None:
     np.testing.assert_allclose(law.probabilities, whole / whole.sum(), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_compiled_oracle_answers_as_the_oracle_does(model: gm.Model) -> None:
     """Each of its answers, of prefixes that grew and were taken back."""
     oracle = Setting(model.lowered, guided_networks.params()).made_oracle

@@ -54,6 +54,7 @@ def by_loops() -> Iterator[gm.Model]:
 
 
 @pytest.mark.parametrize("sampler", thinned(SAMPLERS, 13, 1))
+@pytest.mark.slow
 def test_every_run_is_that_over_loops(by_loops: gm.Model, sampler: str) -> None:
     """What a row draws follows from its key alone: the same strings, calls, judgements and backtracks, row by row."""
     with jax.enable_x64(True):

@@ -39,7 +39,7 @@ def _log_p(kind: str, arrays: dict, row: tuple[str | None, ...], values: tuple[s
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("kind", thinned(KINDS, 2))
+@pytest.mark.parametrize("kind", thinned(KINDS, 4))
 def test_masked_forward_passes_are_those_of_the_definition(kind: str, tmp_path: Path) -> None:
     arrays = write_checkpoint(tmp_path / "folder", kind)
     (tmp_path / "m.gmlm").write_text(PROGRAM, encoding="utf-8")

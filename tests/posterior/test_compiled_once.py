@@ -49,6 +49,7 @@ def test_what_is_compiled_for_depends_on_the_number_of_rows_alone() -> None:
 
 
 @pytest.mark.usefixtures("float64", "standard_promotion")
+@pytest.mark.slow
 def test_rows_that_fill_up_count_nothing() -> None:
     model = gm.parse(LEVELS).model()
     x = rows(1, 0.5)

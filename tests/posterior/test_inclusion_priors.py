@@ -68,7 +68,7 @@ def chances(prior: Any, probabilities: np.ndarray) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("prior", "certain"), thinned([(BETA, {}), (BETA, {1: True, 4: False}), (BLOCK, {}), (BLOCK, {1: True, 4: False})], 2, 1)
+    ("prior", "certain"), thinned([(BETA, {}), (BETA, {1: True, 4: False}), (BLOCK, {}), (BLOCK, {1: True, 4: False})], 4, 1)
 )
 def test_graphs_have_the_probabilities_of_the_prior_before_and_after_a_gibbs_step(prior: Any, certain: dict[int, bool]) -> None:
     """Independent draws of a state and a graph; then the state given the graph, and a graph again: within five binomial errors."""
@@ -179,6 +179,7 @@ def test_draws_have_the_probability() -> None:
     assert "J_probability" not in usual
 
 
+@pytest.mark.slow
 def test_draws_have_the_clusters() -> None:
     model, x = four()
     idata = model.posterior(x, inclusion=gm.StochasticBlock(clusters=3), **FEW)

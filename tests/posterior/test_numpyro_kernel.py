@@ -128,6 +128,7 @@ def test_it_starts_where_it_may_and_at_what_it_is_told(model: gm.Model):
     assert repr(kernel) == "NumPyro kernel of `h` in 8 rows"
 
 
+@pytest.mark.slow
 def test_data_stay_under_a_sampler_that_would_move_them(model: gm.Model):
     """Where v[0] is 2, h is -1 by requirement: the sampler redraws v first, were it not data."""
     kernel = model.numpyro_kernel("all", x={"v": V}, given={"y": Y}, params=lambda sites: {"W": 0.0, "b": 0.0})

@@ -238,6 +238,7 @@ def test_entries_that_the_prior_is_sure_of_stay():
     assert table["mean_in"].isna().tolist() == [True] * 4 + [False] * 4
 
 
+@pytest.mark.slow
 def test_what_cannot_be_sampled_is_refused(chain: tuple[gm.Model, np.ndarray, Moments]):
     model, rows, _ = chain
     refused("E706", lambda: model.fit(rows), "`J`", "model.posterior", "laplace")

@@ -50,6 +50,7 @@ def captions(page: str) -> str:
     return re.sub(r"<[^>]+>", " ", page)
 
 
+@pytest.mark.slow
 def test_what_was_asked_of_a_network_has_a_section_each(made: Any) -> None:
     text = captions(made[2])
     for heading in ("Which couplings are there?", "Do two groups differ?", "Substitutions", "How central each cell is"):

@@ -66,6 +66,7 @@ def first_draws(model: gm.Model, chains: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("cells", [120, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_formulas_near_the_threshold_find_a_start(cells: int):
     """There are 4.2 clauses for each cell, near the ratio from which random formulas cannot be satisfied."""
     model, clauses, signs = planted_formula(cells, 42 * cells // 10, 1)

@@ -204,6 +204,7 @@ def test_starts_that_are_not_found_are_drawn_where_p_is_summed():
         model.sample({}, draws=2, warmup=0, clamp={"x": {0: 2}})
 
 
+@pytest.mark.slow
 def test_a_start_does_not_depend_on_how_many_chains_there_are(monkeypatch: pytest.MonkeyPatch):
     """Chain 2 alone is drawn; the others keep the starts that they have without it."""
     model = gm.parse("model m { var x[i in range(6)] : range(4)  factor x[0] }  sampler s { update x[i] for i in range(6) }").model()
@@ -216,6 +217,7 @@ def test_a_start_does_not_depend_on_how_many_chains_there_are(monkeypatch: pytes
     np.testing.assert_array_equal(draws(idata)[:2], plain)
 
 
+@pytest.mark.slow
 def test_starts_that_are_not_found_ask_for_one(monkeypatch: pytest.MonkeyPatch):
     """One configuration of 4^12, and no move of one cell that mends the only requirement tells where it lies: in 5000 moves as in 200 000."""
     monkeypatch.setattr(limits, "MOST_MOVES", 5000)

@@ -223,7 +223,7 @@ LARGE = {f"clique-{s}" for s in REMASKED if s != "cap"}  # more branches in a pa
 PAIRS = [f"{m}-{s}" for m in EVERY for s in (*PLANNED, *PATHS, *REMASKED) if f"{m}-{s}" not in LARGE]
 
 
-@pytest.mark.parametrize("pair", thinned(PAIRS, 32, 17))
+@pytest.mark.parametrize("pair", thinned(PAIRS, 64, 17))
 def test_a_law_is_that_of_the_enumeration(cases: dict[str, Any], pair: str):
     name, sampler = pair.split("-")
     model, params, p, predict, sizes = case(cases, name)
@@ -247,6 +247,7 @@ def rows_of(model: Any, sizes: Sequence[int]) -> tuple[np.ndarray, Any]:
 
 
 @pytest.mark.parametrize("name", thinned(EVERY, 9, 4))
+@pytest.mark.slow
 def test_bounds_lie_below_log_p_and_paths_are_log_p(cases: dict[str, Any], float64: None, name: str):
     """Of rows with p > 0 of a joint model: behind an impossible step the network's convention is no conditional of p."""
     model, params, p, predict, sizes = case(cases, name)
@@ -404,6 +405,7 @@ def test_updates_behind_a_decode_move_its_law(cases: dict[str, Any]):
 
 
 @pytest.mark.parametrize("sampler", thinned(["two", "sure", "cap"], 3, 2))
+@pytest.mark.slow
 def test_a_gap_is_what_the_decoder_loses_and_what_the_network_loses(cases: dict[str, Any], sampler: str):
     model, params, *_ = case(cases, "network")
     truth = case(cases, "chain")[0]

@@ -45,6 +45,7 @@ def model() -> gm.Model:
 
 @pytest.mark.parametrize("n_masks", [pytest.param(1, marks=pytest.mark.slow), None])
 @pytest.mark.parametrize("mask", thinned(["single", "alike"], 2, 1))
+@pytest.mark.slow
 def test_covariances_are_the_exact_ones_within_their_errors(model: gm.Model, mask: str, n_masks: int | None) -> None:
     exact = theory.asymptotic_covariance(model, PARAMS, mask, n_masks)
     found = theory.estimated_covariance(model, PARAMS, mask, n_masks, draws=6000, seed=3)

@@ -85,6 +85,7 @@ def test_the_gradient_is_that_of_the_bound(float64: None):
 
 
 @pytest.mark.parametrize("mask", thinned(["of_one", "of_sure"], 2))
+@pytest.mark.slow
 def test_a_fit_lowers_the_bound_and_says_bits_per_cell(mask: str, tmp_path: Path, standard_promotion: None):
     """Two rows that are alike in every cell: one nat for both bits is log 2 of the first cell; beside it a saved fit says the same."""
     text = "network net = mlp(layers = 1, width = 24)\nmodel m { var x[i in range(4)] : bit\n conditional x ~ net() }\n"

@@ -75,6 +75,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "seed", "changed"), CASES)
+@pytest.mark.slow
 def test_means_are_of_all_pairs_of_all_lines(words: gm.Vocabulary, name: str, seed: int, changed: tuple[str, str], monkeypatch):
     """Of a refinement by what its last pass saw: cells that are predicted again are hidden, and nothing is left out for them."""
     monkeypatch.setattr(_dependency, "ended", lambda tokens, end: np.ones(len(tokens), bool))  # the teacher has learnt nothing
@@ -98,6 +99,7 @@ def test_means_are_of_all_pairs_of_all_lines(words: gm.Vocabulary, name: str, se
     assert len(plain["distant"]) == len(found.tables["distant"]) and "adjacent pairs of pieces" in str(found)
 
 
+@pytest.mark.slow
 def test_a_search_that_does_not_end_or_loops_is_left_out(words: gm.Vocabulary, monkeypatch: pytest.MonkeyPatch):
     """One row of 80 equal pieces holds more pairs than all the others together."""
     texts = {"one two": "eins rot", "dog runs": "rot rot rot", "red": "rot", "cat two": "katze", "two red": "eins eins"}
