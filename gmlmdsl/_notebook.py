@@ -73,7 +73,8 @@ def completed(context: Any) -> dict[str, object]:
         return {"completions": []}
     before = lines[context.cursor_line][: context.cursor_position]
     offset = len("\n".join([*lines[1 : context.cursor_line], before]))
-    found = completions(Document("<cell>", "\n".join(lines[1:])), offset)
+    # A cell imports no file.
+    found = [c for c in completions(Document("<cell>", "\n".join(lines[1:])), offset) if c.kind != "file"]
     fragment = re.split(r"\W", before)[-1]
     return {
         "completions": [SimpleNamespace(text=c.word, type=c.kind) for c in found],

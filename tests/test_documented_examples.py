@@ -85,6 +85,7 @@ def test_what_fails_is_shown(tmp_path):
     assert "so far" in found.failed
 
 
+@pytest.mark.slow
 def test_an_example_runs_in_an_empty_folder_without_kept_programs(tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "/somewhere")
     text = "import os; assert os.listdir() == [] and 'JAX_COMPILATION_CACHE_DIR' not in os.environ"

@@ -258,6 +258,7 @@ def test_cells_that_are_spread_are_drawn_alike():
 
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 @pytest.mark.parametrize("signs", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
 def test_colours_of_several_turns_are_drawn_at_once(signs: bool, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(_packed_sweep, "CELLS_PER_TURN", 8)
     model = gm.parse(GRID).model()

@@ -41,6 +41,7 @@ class TestsOfAKind:
 
 
 @pytest.mark.parametrize("told", thinned([None, "7"], 2))
+@pytest.mark.slow
 def test_a_run_prints_its_seed_and_writes_its_page(told: str | None, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     (tmp_path / "test_some.py").write_text(SOME.format(said=str(tmp_path / "said")))
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
@@ -73,6 +74,7 @@ def test_a_run_that_is_stopped_says_where(tmp_path: Path):
     assert "| stopped | before its end; the last test was `" in found and "::test_passes" in found
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_has_a_page_too(tmp_path: Path):
     (tmp_path / "test_some.py").write_text("import os\ndef test_fails(): assert False\ndef test_is_killed(): os.kill(os.getpid(), 9)\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..explain import keyword_table
 from ..program import forms
@@ -13,23 +15,10 @@ from ._document import Document
 from ._names import Declaration
 
 PARTS = ("nodes", "edges", "arcs", "triangles", "rows", "columns", "neighbours", "degree")
+FILE = "import domain input index function param graph network model mask sampler verifier value"
 # The keywords that begin a statement, by the braces around it; "" is the file.
 BEGIN = {
-    "": (
-        "import",
-        "domain",
-        "input",
-        "index",
-        "function",
-        "param",
-        "graph",
-        "network",
-        "model",
-        "mask",
-        "sampler",
-        "verifier",
-        "value",
-    ),
+    "": tuple(FILE.split()),
     "model": ("var", "latent", "given", "param", "let", "factor", "require", "gauge", "conditional", "use", "mixture", "mask"),
     "mask": ("choose", "each"),
     "sampler": ("start", "update", "cycle", "repeat", "mixture", "temper"),
@@ -39,6 +28,8 @@ CELLS = ("var", "latent", "given")
 MOST_LOOKED_AT = 2000  # characters before the place, for the call around it
 OPENS = re.compile(r"\b(model|mask|sampler|mixture|cycle|repeat|temper|choose|each|update)\b")
 ROOMS = ("graph", "network", "mask", "sampler", "verifier", "value")
+# An unfinished path: its folder and the begun name.
+IMPORTED = re.compile(r'\s*import\s+"((?:[^"]*/)?)([^"/]*)\Z')
 BEGINS = r"(?:^|[{;])\s*"  # before a statement
 # The beginning of a statement about a model, up to the end of the text: the name of its model, if it has one.
 UNFINISHED = re.compile(r"^(?:mask|sampler|verifier|value)\s+\w+(?:\s+for\s+(\w+))?(?:.|\n(?!\w))*\Z", re.M)
@@ -47,22 +38,41 @@ STATEMENT = re.compile(rf"^(?=(?:{'|'.join(BEGIN[''])})\b)", re.M)  # at the mar
 
 @dataclass(frozen=True)
 class Completion:
-    """A word that may stand here: its kind, and a line about it."""
+    """A word that may stand here.
+
+    Attributes:
+        word: the word.
+        kind: its kind.
+        detail: a line about it.
+        replaces: how many characters before the place it replaces; None if those of a word.
+    """
 
     word: str
     kind: str
     detail: str = ""
+    replaces: int | None = None
 
 
 def completions(document: Document, offset: int) -> list[Completion]:
     """Return what may stand at a place, whatever begins with the word that is being written."""
-    before = document.text[:offset]
-    line = before.rpartition("\n")[2]
+    line = document.text[:offset].rpartition("\n")[2]
     if "#" in line:
         return []
-    written = re.search(r"\w*$", line)
-    assert written is not None
-    return [c for c in _allowed(document, offset, before, line) if c.word.startswith(written.group())]
+    before = re.sub(r"#[^\n]*", "", document.text[:offset])
+    if line.count('"') % 2:
+        importer = os.path.realpath(document.path)
+        found = (c for path in IMPORTED.finditer(line) for c in _files(importer, *path.groups()))
+        return sorted(found, key=lambda c: c.word)
+    begun = re.split(r"\W", line)[-1]
+    return [c for c in _allowed(document, offset, before, line) if c.word.startswith(begun)]
+
+
+def _files(importer: str, folder: str, written: str) -> Iterator[Completion]:
+    """Yield the programs and folders of a folder, counted from a program, that begin as written."""
+    for path in Path(os.path.dirname(importer), folder).glob("[!.]*"):
+        is_other = path.suffix == ".gmlm" and os.path.realpath(path) != importer
+        if path.name.startswith(written) and (is_other or path.is_dir()):
+            yield Completion(path.name + "/" * path.is_dir(), "file", replaces=len(written))
 
 
 def _allowed(document: Document, offset: int, before: str, line: str) -> Iterator[Completion]:
@@ -148,11 +158,9 @@ def _call(before: str) -> str:
     depth = 0
     for k in range(len(before) - 1, max(-1, len(before) - MOST_LOOKED_AT), -1):
         depth += {")": 1, "(": -1}.get(before[k], 0)
-        if depth < 0:
+        if depth < 0 or before[k] in "{}":
             name = re.search(r"(\w+)\s*$", before[:k])
-            return name.group(1) if name else ""
-        if before[k] in "{}":
-            return ""
+            return name.group(1) if name and depth < 0 else ""
     return ""
 
 
@@ -164,26 +172,22 @@ def _begins(line: str) -> bool:
 
 def _is_continued(before: str) -> bool:
     """Return whether the line goes on with the one before: a parenthesis or list is open."""
-    text = re.sub(r"#[^\n]*", "", before)
-    return text.count("(") > text.count(")") or text.count("[") > text.count("]")
+    return any(before.count(first) > before.count(last) for first, last in ("()", "[]"))
 
 
 def _depth(before: str) -> int:
     """Return how many braces are open."""
-    text = re.sub(r"#[^\n]*", "", before)
-    return max(0, text.count("{") - text.count("}"))
+    return max(0, before.count("{") - before.count("}"))
 
 
 def _braces(before: str) -> str:
     """Return the declaration whose braces are open: model, mask or sampler, "" for none."""
-    text, stack = re.sub(r"#[^\n]*", "", before), list[str]()
-    for m in re.finditer(r"[{}]", text):
+    stack = list[str]()
+    for m in re.finditer(r"[{}]", before):
         if m.group() == "}":
             del stack[-1:]
-            continue
-        words = OPENS.findall(text[: m.start()].rpartition("\n")[2])
-        stack.append(words[0] if words else (stack[-1] if stack else ""))
-    if not stack:
-        return ""
-    kind: str = stack[-1]
+        else:
+            words = OPENS.findall(before[: m.start()].rpartition("\n")[2])
+            stack.append([*words, *stack[-1:], ""][0])
+    kind = ["", *stack][-1]
     return NESTED.get(kind, kind) if "sampler" in stack or kind != "mixture" else "mask"

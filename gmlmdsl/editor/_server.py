@@ -18,7 +18,7 @@ from pygls.uris import to_fs_path
 from .._diagnostics import Diagnostic, GmlmError, Span
 from ..graph import versions
 from ..syntax import read_source
-from ._completion import completions
+from ._completion import Completion, completions
 from ._document import Document, Place
 from ._edits import Edit, fixes, formatted, references, rename, renamed_place, titled
 from ._hover import hover
@@ -47,6 +47,7 @@ WORDS = {
     "sampler": t.CompletionItemKind.Method,
     "domain": t.CompletionItemKind.Enum,
     "model": t.CompletionItemKind.Class,
+    "file": t.CompletionItemKind.File,
 }
 
 
@@ -149,12 +150,11 @@ def _add_reading(server: Server) -> None:
         found = document.names.at(offset)
         return [] if found is None else [t.DocumentHighlight(_range(document, u.span)) for u in document.names.of(found.declaration)]
 
-    @server.feature(t.TEXT_DOCUMENT_COMPLETION, t.CompletionOptions(trigger_characters=[".", "~", ":"]))
+    @server.feature(t.TEXT_DOCUMENT_COMPLETION, t.CompletionOptions(trigger_characters=list('.~:"/')))
     def completed(params: t.CompletionParams) -> list[t.CompletionItem]:
         document, offset = _at(server, params)
         found = {c.word: c for c in reversed(completions(document, offset))}
-        kinds = ((c, WORDS.get(c.kind, t.CompletionItemKind.Variable)) for c in reversed(found.values()))
-        return [t.CompletionItem(c.word, kind=kind, detail=c.detail.split("\n")[0]) for c, kind in kinds]
+        return [_completion(c, document, offset) for c in reversed(found.values())]
 
     @server.feature(t.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def outlined(params: t.DocumentSymbolParams) -> list[t.DocumentSymbol]:
@@ -208,6 +208,16 @@ def _add_writing(server: Server) -> None:
         document = server.document(uri)
         start, end = (document.offset(Place(p.line, p.character)) for p in (params.range.start, params.range.end))
         return [_action(document, uri, d, edits) for d, edits in fixes(document, start, end)]
+
+
+def _completion(found: Completion, document: Document, offset: int) -> t.CompletionItem:
+    """Return a word as an editor takes it, with an edit if it replaces no word of the editor."""
+    kind = WORDS.get(found.kind, t.CompletionItemKind.Variable)
+    item = t.CompletionItem(found.word, kind=kind, detail=found.detail.split("\n")[0])
+    if found.replaces is not None:
+        span = Span(document.source, offset - found.replaces, offset)
+        item.text_edit = t.TextEdit(_range(document, span), found.word)
+    return item
 
 
 def _programs(root: str) -> Iterator[str]:

@@ -76,6 +76,7 @@ def test_statistics_are_wald_tests_of_the_tables(groups: Any) -> None:
     np.testing.assert_allclose(found["p_value"], chi2.sf(found["statistic"], 2), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_second_pair_of_groups_compiles_nothing(groups: Any) -> None:
     a, b = groups
     a.differences(b)

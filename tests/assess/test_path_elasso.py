@@ -100,6 +100,7 @@ def test_the_choice_does_not_depend_on_how_bits_are_coded(model: Any) -> None:
     np.testing.assert_allclose(a.table["ebic"], b.table["ebic"], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_weights_of_groups_are_profiled_curvatures() -> None:
     """Of letters, whose fields are over-parametrised: beside the Schur complement of a Hessian by differences."""
     text = """

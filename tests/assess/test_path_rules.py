@@ -135,6 +135,7 @@ def test_the_chosen_model_of_a_rule_is_fitted_jointly() -> None:
     assert 'ebic chooses 3 couplings of 6, joined by "and"' in str(found)
 
 
+@pytest.mark.slow
 def test_rules_go_with_rows_left_out_and_with_stability_in_one_program() -> None:
     x, model = chain(), gm.parse(SPINS).model()
     model.fit_path(x, penalty=2, rule="and", criterion="cv", folds=2)

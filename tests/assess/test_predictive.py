@@ -64,6 +64,7 @@ def three_body(strength: float) -> Any:
 # Statistics
 
 
+@pytest.mark.slow
 def test_observed_statistics_are_those_of_pairs_that_are_both_there(truth: Any):
     """With gaps and weights, by loops: each cell and pair among the rows where it is observed."""
     rng = np.random.default_rng(0)

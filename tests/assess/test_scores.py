@@ -216,6 +216,7 @@ def test_a_firm_prior_leaves_no_parameters():
 
 
 @pytest.mark.produces("E551")
+@pytest.mark.slow
 def test_a_loaded_fit_takes_its_rows_and_no_others(tmp_path: Path, fits: dict[str, Any]):
     fit = fits["single"]
     fit.save(tmp_path / "a.fit")

@@ -131,6 +131,7 @@ def test_the_refit_is_a_fit_of_the_smaller_model_without_a_prior(rows: np.ndarra
     assert (np.abs(refitted.params["J"][kept]) > np.abs(sparse.params["J"][kept])).all()
 
 
+@pytest.mark.slow
 def test_the_refit_says_that_its_errors_ignore_the_choice(sparse: gm.Fit, refitted: gm.Fit, rows: np.ndarray):
     (said,) = (f for f in refitted.status.findings if f.slug == "selected")
     assert "less often than they say" in said.message

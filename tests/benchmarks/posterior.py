@@ -1,15 +1,20 @@
-"""NUTS on the NumPyro model of a program, beside one written by hand for the same loss: processor time for each effective draw.
+"""NUTS on the NumPyro model of a program, beside NumPyro, Stan and PyMC by hand: processor time for each effective draw.
 
-Both are pseudolikelihoods under masks of one cell, not calibrated, with the same priors, seeds and settings.
+All are pseudolikelihoods under masks of one cell, not calibrated, with the same priors and settings.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -22,9 +27,14 @@ from numpyro.infer import MCMC, NUTS
 
 import gmlmdsl as gm
 
-from ._measure import Check, Figure, Report, figure, repeats
+from ._measure import Check, Figure, Report, figure, missing, plain_environment, repeats, run_process
 
 Array = np.ndarray
+VARIABLE = "GMLM_NUTS"  # names the Python of an environment with PyStan and PyMC
+PEER = Path(__file__).with_name("_nuts_peer.py")
+PEERS = {"Stan": "stan", "PyMC": "pymc"}
+SLOWER = 4  # they take so many times fewer draws
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "come-from-other-tools.md"  # it has the program for Stan
 RING = """
 graph G = chain(6, wrap = true)
 model ring {
@@ -106,6 +116,9 @@ def run(quick: bool) -> Report:
                 sampler.run(seed)
         figures += _figures(task.name, samplers)
         checks += _checks(task.name, samplers)
+        if task.program == GLASS:
+            found = _of_peers(task, x, draws, samplers["gmlmdsl"])
+            figures, checks = figures + list(found.figures), checks + list(found.checks)
     return Report(tuple(figures), tuple(checks))
 
 
@@ -159,3 +172,41 @@ def _checks(name: str, samplers: dict[str, Sampler]) -> list[Check]:
     apart = float((np.abs(np.mean(a.means, axis=0) - np.mean(b.means, axis=0)) / b.spread).max())
     error = np.sqrt(sum(1 / (len(s.means) * min(s.effective)) for s in (a, b)))
     return [Check("posterior", f"{name}: largest difference of means, in standard deviations", apart, 0.0, ALLOWED * float(error))]
+
+
+def _of_peers(task: Task, x: Array, draws: int, ours: Sampler) -> Report:
+    """The same posterior by Stan and PyMC: chains one after another on one core, seconds without the warm-up."""
+    python = os.environ.get(VARIABLE)
+    if not python:
+        why = f"no environment with PyStan and PyMC: {VARIABLE} is not set"
+        return Report(tuple(missing("posterior", who, f"{task.name}: for each effective draw", "us", why) for who in PEERS))
+    figures: list[Figure] = []
+    checks: list[Check] = []
+    mine = statistics.median(1e6 * t / e for t, e in zip(ours.seconds, ours.effective, strict=True))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        np.save(folder / "rows.npy", x)
+        (folder / "program.stan").write_text(stan_program())
+        for who, tool in PEERS.items():
+            words = [python, PEER, tool, folder / "rows.npy", folder / "program.stan", -(-draws // SLOWER), folder]
+            seconds = json.loads(run_process(words, plain_environment()).printed.splitlines()[-1])
+            drawn = [dict(np.load(path)) for path in sorted(folder.glob(f"{tool}?.npz"))]
+            # arrays (chains, entries, draws), as of NumPyro after the last two axes change places
+            least = [min(float(np.min(effective_sample_size(v.swapaxes(1, 2)))) for v in d.values()) for d in drawn]
+            each = [1e6 * t / e for t, e in zip(seconds, least, strict=True)]
+            note = f"{CHAINS} chains one after another on one core, warm-up apart"
+            figures.append(figure("posterior", who, f"{task.name}: for each effective draw", each, "us", note))
+            figures.append(figure("posterior", "gmlmdsl", f"{task.name}: times {who}", [mine / e for e in each], "x"))
+            means = np.mean([np.concatenate([d[p].mean(axis=(0, 2)) for p in ("J", "h")]) for d in drawn], axis=0)
+            apart = float((np.abs(np.mean(ours.means, axis=0) - means) / ours.spread).max())
+            error = np.sqrt(1 / (len(ours.means) * min(ours.effective)) + 1 / sum(least))
+            words_of = f"{task.name}: largest difference of means from {who}, in standard deviations"
+            checks.append(Check("posterior", words_of, apart, 0.0, ALLOWED * float(error)))
+    return Report(tuple(figures), tuple(checks))
+
+
+def stan_program() -> str:
+    """The program for Stan, as the page shows it."""
+    found = re.search(r"```text\n(data \{.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    return found[1]

@@ -79,6 +79,7 @@ def test_estimates_have_errors_and_say_what_drew_them(folder):
     assert "+-" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_fit_brings_its_parameters_and_suggestions_extend_the_file(folder, standard_promotion):
     model = gm.load("m.gmlm").model()
     x = np.random.default_rng(0).integers(0, 3, (60, 3))

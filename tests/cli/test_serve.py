@@ -92,6 +92,7 @@ def test_phrases_are_those_of_each_line(address: str, translator: gm.Translator)
     assert all(p in row["text"] for row, texts in zip(found["translations"], phrases, strict=True) for p in texts)
 
 
+@pytest.mark.slow
 def test_random_numbers_follow_from_the_place_in_the_request(translator: gm.Translator):
     """However requests are put together; a batch of two requests has two first lines."""
     lines = [s for s, _ in toy_pairs(6)]

@@ -182,6 +182,7 @@ def test_a_network_gets_uniform_rows():
         model.mock(0)
 
 
+@pytest.mark.slow
 def test_every_example_with_one_model_is_mocked(tmp_path):
     for path in sorted((ROOT / "examples").glob("*.gmlm")):
         program = gm.load(path, **gm.mock_inputs(path))

@@ -78,6 +78,7 @@ def drawn_rows(model: gm.Model, sampler: str, **options) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("sampler", "temperature", "mass"), thinned([("drawn", 1.0, 1.0), ("cut", 1.5, 0.9)], 2))
+@pytest.mark.slow
 def test_rows_are_drawn_given_their_prompts(model: gm.Model, sampler: str, temperature: float, mass: float) -> None:
     rows, tables = drawn_rows(model, sampler, draws=3000, seed=0), next_law(model)
     for r, prompt in enumerate(PROMPTS):

@@ -187,6 +187,7 @@ def test_a_planner_without_an_order_trusts_the_cells_that_have_one() -> None:
     np.testing.assert_allclose(laws[0], laws[2], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_planner_that_trusts_every_settled_cell_hides_none_again() -> None:
     never = next(line for line in DECODERS.splitlines() if " self " in line).replace(" self ", " never ", 1).replace("eta = 2", "eta = 0")
     sys.modules["own_confidence"].plan = lambda codes, log_p: jnp.zeros_like(log_p[..., 0])  # type: ignore[attr-defined]

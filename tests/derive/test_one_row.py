@@ -43,6 +43,7 @@ def test_a_function_of_every_chain_has_the_axes_of_rows_and_chains(chains: int) 
 
 
 @pytest.mark.parametrize("rows", thinned([1, 2], 2))
+@pytest.mark.slow
 def test_the_cache_of_one_row_is_updated_in_place(rows: int) -> None:
     network = gm.parse(PROGRAM).model().init_params(10)["net"]
     whole = jnp.full(rows, 4, jnp.int32)

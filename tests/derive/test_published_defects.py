@@ -162,6 +162,7 @@ def test_4_passes_hand_on_tokens_and_no_logits(translator, weights, sampler: str
     assert not [s for s in shapes if VOCABULARY in s]
 
 
+@pytest.mark.slow
 def test_4_a_sum_of_logits_that_is_carried_would_be_seen(weights):
     target = target_of(weights)
 

@@ -184,6 +184,7 @@ def test_tempering_mends_it(modes: tuple[Any, np.ndarray]):
     assert np.nanmean(idata.sample_stats["swap_rate"].values, axis=(0, 1)).min() > 0.3
 
 
+@pytest.mark.slow
 def test_a_gap_in_the_ladder_is_reported(modes: tuple[Any, np.ndarray]):
     said = modes[0].sample(STRONG, "gap", draws=200, warmup=50, chains=4, seed=0).posterior.attrs["warnings"]
     assert "swap rate is smaller than 0.05" in said

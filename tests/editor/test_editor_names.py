@@ -117,6 +117,21 @@ def test_what_may_stand_is_offered(line: str, wanted: set[str], unwanted: set[st
     assert not unwanted & found
 
 
+def test_programs_that_may_be_imported_are_offered(tmp_path: Path):
+    """Files and folders beside the program or below, but not itself; in other texts between quotation marks nothing is offered."""
+    for name in ("m.gmlm", "models.gmlm", "data.csv", "parts/more.gmlm", "parts/.hidden.gmlm"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+
+    def offered(line: str) -> list[tuple[str, int | None]]:
+        return [(c.word, c.replaces) for c in completions(Document(str(tmp_path / "m.gmlm"), line), len(line))]
+
+    assert offered('import "') == [("models.gmlm", 0), ("parts/", 0)]
+    assert offered('import "mod') == [("models.gmlm", 3)]
+    assert offered('import "parts/m') == [("more.gmlm", 1)]
+    assert offered('import "none/m') == offered('import "a" "') == offered('domain d = labels("m') == []
+
+
 def test_names_of_a_copied_model_and_of_an_import(tmp_path: Path):
     (tmp_path / "lib.gmlm").write_text("index site = range(3)\nmodel base { var x[i in site] : bit }\n")
     text = 'import "lib.gmlm"\nmodel two {\n  use base as a\n  var y[i in site] : bit\n  factor a.x[0] * y[0]\n}\n'

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import shutil
+import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -68,3 +71,18 @@ def test_the_extension_is_well_formed(name: str):
         assert all((folder / part["path"]).exists() for part in parts["grammars"])
         assert all((folder / part["configuration"]).exists() for part in parts["languages"])
         assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
+@pytest.mark.network
+@pytest.mark.skipif(shutil.which("npx") is None, reason="Node.js is not installed")
+def test_the_extension_packages_with_its_own_tool(tmp_path: Path):
+    """The commands of "use an editor" in a copy of the folder; the package has the client, the grammar and the library that it needs."""
+    folder = shutil.copytree(ROOT / "grammar" / "vscode", tmp_path / "vscode")
+    for words in ("npm install --no-audit --no-fund", "npx --yes @vscode/vsce package --allow-missing-repository --out gmlm.vsix"):
+        done = subprocess.run(words.split(), cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    with zipfile.ZipFile(folder / "gmlm.vsix") as package:
+        found = set(package.namelist())
+    own = {"package.json", "extension.js", "gmlm.tmLanguage.json", "language-configuration.json"}
+    assert {f"extension/{name}" for name in own} <= found
+    assert any(name.startswith("extension/node_modules/vscode-languageclient/") for name in found)

@@ -166,6 +166,17 @@ def test_a_fault_is_mended_by_its_quick_fix(client: Client):
     assert client.open("".join(lines)) == []
 
 
+def test_the_path_of_an_import_is_completed_as_a_whole(client: Client, tmp_path: Path):
+    """An editor takes a word to end at a point, so the answer says what it replaces."""
+    (tmp_path / "lib.model.gmlm").write_text("index site = range(3)\n")
+    client.open('import "lib.mo')
+    (found,) = client.at("completion", 0, 14)
+    assert found["textEdit"] == {
+        "range": {"start": {"line": 0, "character": 8}, "end": {"line": 0, "character": 14}},
+        "newText": "lib.model.gmlm",
+    }
+
+
 def test_columns_are_counted_as_editors_count_them(client: Client):
     """A letter beyond the basic plane is two units of UTF-16."""
     text = 'domain mood = labels("\U0001f600", "\U0001f641")\nmodel m { var x : mood  factor 0.5 * (x == "\U0001f600") * y }\n'

@@ -185,6 +185,7 @@ def chain_log_sum(row: np.ndarray, h: float, J: float) -> float:
 
 
 @pytest.mark.usefixtures("float64")
+@pytest.mark.slow
 def test_a_row_too_dear_to_list_is_eliminated_alone() -> None:
     """One such row once sent all rows with gaps to elimination."""
     program, rng = gm.parse(CHAIN), np.random.default_rng(4)

@@ -101,6 +101,7 @@ def test_noisy_gates_that_share_their_inputs(engine: str):
     assert value == pytest.approx(scores.max() - total, abs=1e-10)
 
 
+@pytest.mark.slow
 def test_draws_of_a_noisy_or_given_its_output():
     q = causes(30)
     model = gm.parse(NOISY_OR, q=q).model()
@@ -280,6 +281,7 @@ def test_slopes_of_noisy_gates():
         assert float(slopes[name][place]) == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
 
 
+@pytest.mark.slow
 def test_sixty_causes_with_probabilities_to_fit(engine: str):
     """Linear time: p(y = 0) is a product over causes; draws given y; the mode, which has no linear plan, states its cost and the cure."""
     text = NOISY_OR.replace("input q[n] : real", "input n : int").replace("input leak : real = 0.05", "").replace("leak", "0.05")

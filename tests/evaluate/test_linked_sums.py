@@ -92,7 +92,7 @@ def links(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_partial_sums, "CHEAPER_LINKS", 0)
 
 
-@pytest.fixture(params=["NumPy", "compiled"])
+@pytest.fixture(params=thinned(["NumPy", "compiled"], 2))
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "compiled":
         monkeypatch.setattr(limits, "HOST_SECONDS", -1.0)
@@ -117,13 +117,10 @@ def every(model: Any, params: dict[str, Any], clamp: Any = None) -> tuple[np.nda
     return codes[agrees], np.asarray(model.log_potential(params, x)), x
 
 
-COMPILED = ("tally",)  # of the others the gate compiles the gradients below
-
-
 @pytest.mark.parametrize(
     ("engine", "name"),
     [
-        pytest.param(engine, name, marks=[pytest.mark.slow] * (engine == "compiled" and name not in COMPILED))
+        pytest.param(engine, name, marks=[pytest.mark.slow] * (engine == "compiled"))  # the gate compiles the gradients below
         for engine in ("NumPy", "compiled")
         for name in MODELS
     ],

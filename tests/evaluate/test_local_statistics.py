@@ -38,6 +38,7 @@ mask seen given k { choose {x[i], x[i + 1]} for i in site if i < 3 weight 1 + k 
 
 
 @pytest.mark.parametrize("mask", thinned(["one", "two", "seen"], 3))
+@pytest.mark.slow
 def test_local_statistics_equal_automatic_differentiation(mask: str) -> None:
     model = gm.parse(TEXT).model()
     rng = np.random.default_rng(3)

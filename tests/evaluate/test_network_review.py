@@ -195,6 +195,7 @@ sampler r = refinement(schedule = weighted)
 
 
 @pytest.mark.produces("E741")
+@pytest.mark.slow
 def test_masks_with_given_weights_train_and_do_not_sample() -> None:
     """They were drawn without their data: from weights that were all 0."""
     text = program(MLP, 4, 3, GIVEN, "a[t in range(4)] : range(2)\nb[t in range(4)] : positive")

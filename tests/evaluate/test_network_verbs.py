@@ -68,6 +68,7 @@ def test_coverage_needs_a_head_and_whole_numbers():
         m.length_coverage(m.init_params(0), rows(1), given={"src": rows(0)}, missing=-1, top=(0,))
 
 
+@pytest.mark.slow
 def test_attention_is_that_of_the_network_row_by_row():
     m = model()
     params, src, tgt = m.init_params(0), rows(0), rows(1)

@@ -173,6 +173,7 @@ def test_rows_that_score_nothing_tell_nothing(seen: int, weights_are: str, tmp_p
         assert caught.value.codes == ("E548",)
 
 
+@pytest.mark.slow
 def test_one_row_without_priors_has_no_errors_that_could_be_too_small() -> None:
     model = gm.parse(
         "model m { var x[i in range(3)] : spin  param h[i in range(3)]  factor h[i] * x[i] for i in range(3) }\nmask one = subsets(size = 1)"

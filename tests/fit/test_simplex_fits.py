@@ -45,6 +45,7 @@ model m {
 
 
 @pytest.mark.usefixtures("float64")
+@pytest.mark.slow
 def test_moves_of_unconstrained_arrays_move_the_parameters_as_asked(rng: np.random.Generator):
     for p in gm.parse(PARAMETERS).model().graph.parameters:
         length = (*p.shape[:-1], p.shape[-1] - 1) if p.kind == "simplex" else p.shape

@@ -43,7 +43,7 @@ def verify(seed: int, start: int, count: int, every: int) -> None:
 
 
 @pytest.mark.usefixtures("standard_promotion")
-@pytest.mark.parametrize("start", thinned(range(0, GATE, 10), 2))
+@pytest.mark.parametrize("start", thinned(range(0, GATE, 10), 4))
 def test_programs_of_the_gate(start: int) -> None:
     verify(SEED, start, 10, every=5)
 

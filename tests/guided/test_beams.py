@@ -75,7 +75,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 PROMPTS = ((2,), (2, 0, 2), ())
 
 
-@pytest.mark.parametrize(("sampler", "prompt"), thinned(itertools.product(OPTIONS, PROMPTS), 4, 1))
+@pytest.mark.parametrize(("sampler", "prompt"), thinned(itertools.product(OPTIONS, PROMPTS), 8, 1))
 def test_the_search_finds_what_a_search_of_lists_finds(tags: Any, law: dict[tuple[int, ...], float], sampler: str, prompt: tuple[int, ...]):
     drawn = tags.sample(PARAMS, sampler, prompt=[list(prompt)], draws=2, seed=1)
     found = drawn["posterior"]["x"].values[0, :, 0]

@@ -68,6 +68,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", thinned([pytest.param(c, id=c[0]) for c in CASES], 4, 1))
+@pytest.mark.slow
 def test_a_prefix_is_right_where_some_right_string_begins_with_it(case: tuple) -> None:
     options, q, kinds, depth, closed, end = case
     for n in (N, N - 1):

@@ -88,6 +88,7 @@ NOTHING = "require x[0] == 0 and x[0] == 1"
 
 
 @pytest.mark.parametrize("sampler", thinned(["rej", "few", "tok", "back", "walk", "node"], 6))
+@pytest.mark.slow
 def test_a_verifier_that_takes_nothing_ends_every_draw(sampler: str):
     """Failed, or of Algorithm 1 what is left after its quota; the law says the same."""
     model = bits(NOTHING, n=3)
@@ -171,6 +172,7 @@ def test_loops_are_cut_into_slices_so_that_an_interrupt_is_heard_and_draw_the_sa
     assert drawn() == whole
 
 
+@pytest.mark.slow
 def test_rejection_that_takes_no_string_of_any_row_is_given_up(monkeypatch: pytest.MonkeyPatch):
     """The oracle's likeliest symbols alone, 0 throughout, and a verifier that takes ones: some completion is good, and is never drawn."""
     monkeypatch.setattr(_loop, "TURNS_PER_CALL", 8)

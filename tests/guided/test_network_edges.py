@@ -53,6 +53,7 @@ def test_strings_begin_with_their_prompts_whatever_their_lengths(model: Any, par
             assert (rows[:, :, -1] == 0).all()
 
 
+@pytest.mark.slow
 def test_a_string_that_cannot_be_is_a_failure_and_no_retry(model: Any, params: Any) -> None:
     """A prompt of equal neighbours has no completion."""
     found = model.sample(params, "never", prompt=[[1, 1]], draws=5, progress=False)

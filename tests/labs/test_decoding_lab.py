@@ -168,6 +168,7 @@ def test_messages_along_units_treat_cells_and_numbers_alike():
     assert np.abs(out(seen[apart]) - here[apart]).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_the_list_of_grids_is_their_exact_denoiser():
     rows, params = sudokus.small()
     model, hidden = sudokus.solver("exact", 4, 4, 8, 1), np.zeros(16, bool)

@@ -220,6 +220,7 @@ def test_the_layouts_have_names_of_their_own() -> None:
     assert len({frozenset(arrays_of(kind)) for kind in KINDS}) == len(KINDS)
 
 
+@pytest.mark.slow
 def test_a_pretrained_network_plans_for_another(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "folder", "bert")
     text = """

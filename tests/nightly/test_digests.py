@@ -15,12 +15,17 @@ def test_draws_losses_and_fits_are_the_kept_ones(name):
     if KEEP:
         keep(name, found)
     before = kept()
-    assert differing(found, before["digests"][name], rounded=before["where"] != where()) == []
+    assert differing(found, before["digests"][name], elsewhere=before["where"] != where()) == []
 
 
 def test_a_changed_digest_is_seen():
-    one, other = {"exact": "a", "rounded": "r"}, {"exact": "b", "rounded": "r"}
-    assert differing({"q": one}, {"q": other}, rounded=False) == ["q"]
-    assert differing({"q": one}, {"q": other}, rounded=True) == []
-    assert differing({"q": one}, {}, rounded=True) == ["q"]
-    assert differing({}, {"q": one}, rounded=True) == ["q"]
+    one = {"exact": "a", "discrete": "r", "numbers": "1 2"}
+    near, far, other = one | {"exact": "b", "numbers": "1.0002 2"}, one | {"numbers": "1.01 2"}, one | {"discrete": "s"}
+    assert differing({"q": one}, {"q": near}, elsewhere=False) == ["q"]
+    assert differing({"q": one}, {"q": near}, elsewhere=True) == []
+    assert differing({"q": one}, {"q": far}, elsewhere=True) == ["q"]
+    assert differing({"q": one}, {"q": other}, elsewhere=True) == ["q"]
+    assert differing({"q": one}, {"q": one | {"numbers": "1"}}, elsewhere=True) == ["q"]
+    assert differing({"q": one}, {"q": {"refused": "E601"}}, elsewhere=True) == ["q"]
+    assert differing({"q": one}, {}, elsewhere=True) == ["q"]
+    assert differing({}, {"q": one}, elsewhere=True) == ["q"]

@@ -163,6 +163,7 @@ def test_each_member_of_a_batch_is_drawn_by_its_own_parameters():
     assert (drawn == np.array([1, -1, 1])[None, :, None]).all()
 
 
+@pytest.mark.slow
 def test_rows_of_given_data_are_a_batch(float64: None):
     case = Rows(GIVEN, {"y": np.random.default_rng(2).normal(size=(ROWS, 2))})
     d = case.model.distribution(case.params, given=case.given)

@@ -158,6 +158,7 @@ def test_arviz_leaves_one_out_as_the_grid_does():
 
 
 @pytest.mark.parametrize("how", ["curvature", pytest.param("open_faced", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_arviz_is_refused_a_likelihood_of_calibrated_draws(how: str):
     """Their density is no product of p(x_r): weights 1 / p(x_r) do not leave row r out. What a user adds is his own."""
     idata = fitted("single", True).posterior(5, 1, how, warmup=5)

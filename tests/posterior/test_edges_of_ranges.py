@@ -56,6 +56,7 @@ def test_a_pseudo_posterior_at_the_edge_has_finite_draws():
     assert 0 < draws.mean() < 1
 
 
+@pytest.mark.slow
 def test_a_pseudo_posterior_at_the_edge_is_not_calibrated_in_silence():
     fit = gm.parse(PAIR).model().fit(ROWS, "one")
     with pytest.raises(gm.GmlmError, match="no minimiser to calibrate at"):

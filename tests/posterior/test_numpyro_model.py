@@ -250,6 +250,7 @@ def test_one_row_is_calibrated_by_data_sets_of_the_model():
     assert found["posterior"].attrs["calibration"] == model.calibration
 
 
+@pytest.mark.slow
 def test_chains_of_the_library_walk_on_the_density_of_numpyro():
     """Their potential at a vector of coordinates is NumPyro's own at the values there, of every kind of parameter."""
     codes = kinds.oracle.states[np.random.default_rng(1).integers(0, 18, 25)]

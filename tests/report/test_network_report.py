@@ -60,6 +60,7 @@ def test_what_was_asked_of_a_network_has_a_section_each(made: Any) -> None:
     assert "average product correction" in text  # cells of three values have a map besides
 
 
+@pytest.mark.slow
 def test_tables_of_a_network_scroll(made: Any) -> None:
     assert made[2].count("<table") == len(re.findall(r'<div class="scroll"[^>]*>\s*<table', made[2]))
 

@@ -195,6 +195,7 @@ def test_a_last_update_that_is_infinite_is_divergence(model):
     assert same(fit.params, fitted(model, optimizer, steps=20).params)
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_returns_the_best_of_those_measured(model):
     optimizer = bursts(22)
     fit = fitted(model, optimizer, steps=60, validation={"x": rows(9, 3)}, evaluate_every=5)

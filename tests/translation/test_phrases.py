@@ -32,6 +32,7 @@ def found(student: Translator) -> list[gm.Translation]:
     return student.translate(LINES, phrases=PHRASES, n_best=3)
 
 
+@pytest.mark.slow
 def test_every_candidate_has_the_phrases_of_its_line(student: Translator, found: list[gm.Translation]):
     for t, phrases in zip(found, PHRASES, strict=True):
         assert all(phrase in text for phrase in phrases for text, _ in t.alternatives), t

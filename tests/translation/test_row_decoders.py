@@ -61,6 +61,7 @@ def test_parameters_are_verified_once_and_others_anew(models: dict, monkeypatch:
         t.translate(["red dog"])
 
 
+@pytest.mark.slow
 def test_rows_of_a_vocabulary_are_decoded_as_others_are(models: dict):
     t = translator(models, "translate", "apart")
     source = t.vocabulary.rows(t.vocabulary.encode([a for a, _ in toy_pairs(5)]), 8)
@@ -101,6 +102,7 @@ def test_only_a_decoder_decodes(models: dict):
 
 
 @pytest.mark.parametrize(("model", "sampler"), thinned([("translate", "refine"), ("teacher", "beam")], 2))
+@pytest.mark.slow
 def test_a_translator_in_fewer_bits_is_compared_with_itself_in_float32(models: dict, model: str, sampler: str):
     exact = translator(models, model, sampler)
     fewer = exact.in_precision("int8")
