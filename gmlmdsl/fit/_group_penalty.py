@@ -110,7 +110,9 @@ def minimise_penalised(
     lengths = places.alike(np.asarray(metric, float))
     numbers = np.asarray(penalties, float), np.asarray(curvature, float)
     if shear is None:
-        shear = Shear(np.zeros((0, len(places.owner))), np.zeros((values.count + 1, 0), np.int32))
+        # Of the same shape as a shear that moves them, for one compiled program.
+        loose = _loose(values, places)
+        shear = Shear(np.zeros((loose.shape[1], len(places.owner))), loose)
     given = (own.astype(float), numbers, lengths, (np.float64(tolerance), np.int32(most)), shear)
     at, steps, gap, curvature = _descent(values, free, _Places(*(on_device(a) for a in places)), *jax.tree.map(on_device, given))
     return Penalised(at, int(steps.max()), np.asarray(gap) <= tolerance, np.maximum(np.asarray(curvature) / 4, 1e-6))
@@ -203,40 +205,38 @@ def _profiled(values: Copied, free: dict[str, PyTree], places: _Places, diagonal
 
     `diagonal` is the diagonal of the Hessian. The second result is the shear.
     """
-    owner, group = np.asarray(places.owner), np.asarray(places.group)
-    loose = np.flatnonzero((group == len(places.group_owner)) & (owner < values.count))
-    loose = loose[np.argsort(owner[loose], kind="stable")]
-    rank = np.arange(len(loose)) - np.searchsorted(owner[loose], owner[loose])
-    width = int(rank.max(initial=-1)) + 1
-    if width > MOST_PROBES:
-        return diagonal, Shear(np.zeros((0, len(owner))), np.zeros((values.count + 1, 0), np.int32))
-    at = np.full((values.count + 1, width), len(owner), np.int32)
-    at[owner[loose], rank] = loose
-    columns = np.zeros((width, len(owner) + 1))
-    for k in range(width):
-        columns[k, :-1] = _product(values, free, on_device(np.isin(np.arange(len(owner)), at[:, k]).astype(float)))
+    owner, group, at = np.asarray(places.owner), np.asarray(places.group), _loose(values, places)
+    first, one = np.zeros(len(owner), np.int32), np.ones(len(owner))
+    columns = np.zeros((at.shape[1], len(owner) + 1))
+    for k in range(len(columns)):
+        member = np.isin(np.arange(len(owner)), at[:, k]) - np.int32(1)
+        columns[k, :-1] = _products(values, free, *map(on_device, (member, first, one, one)))
     # Entries of one copy have no curvature with those of another.
     there = at[:-1] < len(owner)
     own = np.where(there[:, :, None] & there[:, None, :], columns[:, at[:-1]].transpose(1, 2, 0), 0.0)
     inverse = np.linalg.pinv(own, hermitian=True)
     mine = np.flatnonzero(group < len(places.group_owner))
-    slopes = np.zeros((width, len(owner)))
+    slopes = np.zeros((len(columns), len(owner)))
     slopes[:, mine] = np.einsum("ekl,le->ke", inverse[owner[mine]], columns[:, mine])
-    left = diagonal - (slopes * columns[:, :-1]).sum(axis=0)
-    return np.maximum(left, 0.0), Shear(slopes, at)
+    return np.maximum(diagonal - (slopes * columns[:, :-1]).sum(axis=0), 0.0), Shear(slopes, at)
+
+
+def _loose(values: Copied, places: _Places) -> Array:
+    """Return the places of the entries without a penalty; of none, if a copy has too many."""
+    owner = np.asarray(places.owner)
+    loose = np.flatnonzero((np.asarray(places.group) == len(places.group_owner)) & (owner < values.count))
+    loose = loose[np.argsort(owner[loose], kind="stable")]
+    rank = np.arange(len(loose)) - np.searchsorted(owner[loose], owner[loose])
+    width = int(rank.max(initial=-1)) + 1
+    at = np.full((values.count + 1, width), len(owner), np.int32)
+    at[owner[loose], rank] = loose
+    return at[:, : width * (width <= MOST_PROBES)]
 
 
 def _own_weights(places: _Places, groups: Groups, weights: Array | None, copies: int) -> Array:
     """Return the weight of each group of each array; see `minimise_penalised`."""
     wide = np.broadcast_to(groups.weights, (copies, len(groups.weights))) if weights is None else weights
     return np.concatenate([wide, np.zeros_like(wide[:1])])[places.group_owner, np.arange(len(places.group_owner)) % max(wide.shape[1], 1)]
-
-
-@bounded_jit
-def _product(values: Copied, free: dict[str, PyTree], along: PyTree) -> PyTree:
-    """Return the product of the Hessian of the sum of all objectives with a vector."""
-    flat, restore = ravel_pytree(free)
-    return jax.jvp(jax.grad(lambda z: values(restore(z)).sum()), (flat,), (along.astype(flat.dtype),))[1]
 
 
 class _Places(NamedTuple):
@@ -355,21 +355,26 @@ def _diagonal(values: Copied, free: dict[str, PyTree], most: int) -> tuple[Array
     rank[order] = np.arange(len(owner)) - np.searchsorted(number.ravel()[order], number.ravel()[order])
     signs = np.where(generator(0).random(len(owner)) < 0.5, -1.0, 1.0)
     _, probe = np.unique(np.stack([array, rank % most]), axis=1, return_inverse=True)
-    found = np.abs(np.asarray(_curvatures(values, free, on_device(probe.ravel().astype(np.int32)), on_device(signs))))
-    return found, number.ravel()
+    probe = probe.ravel().astype(np.int32)
+    found = _products(values, free, *map(on_device, (probe, probe, signs, signs)))
+    return np.abs(np.asarray(found)), number.ravel()
 
 
 @bounded_jit
-def _curvatures(values: Copied, free: Arrays, probe: jax.Array, signs: jax.Array) -> jax.Array:
-    """Return v * (H v) at the entries of each probe, where v contains their signs."""
+def _products(values: Copied, free: Arrays, member: PyTree, seen: PyTree, along: PyTree, factor: PyTree) -> jax.Array:
+    """Return factor * (H v) at each entry of the flat vector, H the Hessian of all objectives.
+
+    v is the vector number `seen` of the entry. The entries of vector k are those of `along` where
+    `member` is k; all others are 0.
+    """
     flat, restore = ravel_pytree(free)
     slope = jax.grad(lambda z: values(restore(z)).sum())
 
-    def along(k: jax.Array, found: jax.Array) -> jax.Array:
-        v = jnp.where(probe == k, signs, 0.0).astype(flat.dtype)
-        return found + v * jax.jvp(slope, (flat,), (v,))[1]
+    def turn(k: jax.Array, found: jax.Array) -> jax.Array:
+        v = jnp.where(member == k, along, 0.0).astype(flat.dtype)
+        return jnp.where(seen == k, factor * jax.jvp(slope, (flat,), (v,))[1], found)
 
-    return jax.lax.fori_loop(0, probe.max(initial=-1) + 1, along, jnp.zeros_like(flat))
+    return jax.lax.fori_loop(0, member.max(initial=-1) + 1, turn, jnp.zeros_like(flat))
 
 
 @bounded_jit
@@ -418,7 +423,8 @@ def _descent(
             c = jnp.where(state[1], 2 * state[0], state[0])
             return c, above(c)
 
-        c, _ = jax.lax.while_loop(lambda state: state[1].any(), widened, (s.curvature, above(s.curvature)))
+        # The search begins with half of the last curvature and doubles it: `f` is compiled once.
+        c, _ = jax.lax.while_loop(lambda state: state[1].any(), widened, (s.curvature / 2, going))
         to = moved(c)
         # The momentum is reset if it points uphill.
         again = places.total(metric * (s.y - to) * (to - s.x), number) > 0

@@ -1,6 +1,7 @@
 """NUTS of Stan and of PyMC on the pseudolikelihood of all pairs of spins, run by an interpreter that has both.
 
-`python _nuts_peer.py TOOL ROWS.npy PROGRAM.stan DRAWS FOLDER` writes the draws of every run into FOLDER and prints its seconds.
+`python _nuts_peer.py TOOL ROWS.npy PROGRAM.stan DRAWS FOLDER` writes the draws of every run into FOLDER and prints the processor
+seconds of the draws, without those of the warm-up.
 It knows nothing of this project, whose interpreter need not have PyStan or PyMC. Chains run one after another on one core.
 """
 
@@ -27,11 +28,20 @@ def stan_sampler(x, program):
         # the program is compiled once, and built again for each seed from what was kept
         posterior = stan.build(program, data=data, random_seed=seed)
         start = time.perf_counter()
-        fit = posterior.sample(num_chains=CHAINS, num_warmup=WARMUP, num_samples=draws)
+        fit = posterior.sample(num_chains=CHAINS, num_warmup=WARMUP, num_samples=draws, save_warmup=True)
         took = time.perf_counter() - start
-        return took, {name: np.moveaxis(fit[name].reshape(-1, draws, CHAINS), 2, 0) for name in ("h", "J")}
+        # (chains, steps of the warm-up and draws, ..): a draw costs its gradients
+        gradients = by_chain(fit["n_leapfrog__"])[:, 0]
+        share = gradients[:, WARMUP:].sum() / gradients.sum()
+        return took * share, {name: by_chain(fit[name])[..., WARMUP:] for name in ("h", "J")}
 
     return run
+
+
+def by_chain(values):
+    """An array (.., steps and chains) as (chains, entries, steps)."""
+    steps = values.shape[-1] // CHAINS
+    return np.moveaxis(values.reshape(-1, steps, CHAINS), 2, 0)
 
 
 def pymc_sampler(x, _):
@@ -46,27 +56,22 @@ def pymc_sampler(x, _):
         pm.Bernoulli("votes", logit_p=2 * (h + pt.dot(x, A + A.T)), observed=(x + 1) / 2)
 
     def run(seed, draws):
+        how = {"chains": CHAINS, "cores": 1, "random_seed": seed, "progressbar": False, "compute_convergence_checks": False}
         with model:
-            start = time.perf_counter()
-            found = pm.sample(
-                draws, tune=WARMUP, chains=CHAINS, cores=1, random_seed=seed, progressbar=False, compute_convergence_checks=False
-            )
-            took = time.perf_counter() - start
+            found = pm.sample(draws, tune=WARMUP, **how)
+        took = float(found.sample_stats["process_time_diff"].sum())
         return took, {name: np.moveaxis(np.asarray(found.posterior[name]), 1, 2) for name in ("h", "J")}
 
     return run
 
 
 def main(tool, rows, program, draws, folder):
-    """Two runs of each seed, a short one and a long one: the difference of their seconds is that of the draws, without the warm-up."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     run = {"stan": stan_sampler, "pymc": pymc_sampler}[tool](np.load(rows), Path(program).read_text())
-    run(1, 1)  # compiles
     seconds = []
     for seed in SEEDS:
-        short, _ = run(seed, 1)
-        long, drawn = run(seed, int(draws) + 1)
-        seconds.append(long - short)
+        took, drawn = run(seed, int(draws))
+        seconds.append(took)
         np.savez(Path(folder) / f"{tool}{seed}.npz", **drawn)  # (chains, entries, draws)
     print(json.dumps(seconds))
 
