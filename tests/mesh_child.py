@@ -1,6 +1,7 @@
 """Fits and chains over several devices beside one, in a process of its own; prints JSON.
 
 `python tests/mesh_child.py DEVICES [RANK PROCESSES PORT]`: virtual devices of one process, or one device of each process.
+Where `GMLM_REAL_ROWS` names a folder of real data, fits to these data are compared instead.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ import numpy as np  # noqa: E402
 if len(sys.argv) > 2:
     rank, processes, port = (int(word) for word in sys.argv[2:])
     jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=processes, process_id=rank, heartbeat_timeout_seconds=20)
+
+from benchmarks import _potts_child, _votes_child  # noqa: E402
 
 import gmlmdsl as gm  # noqa: E402
 from gmlmdsl.derive import _packed_sweep  # noqa: E402
@@ -155,10 +158,36 @@ def apart(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> float:
     return max(float(np.abs(a[k] - b[k]).max() / np.abs(a[k]).max()) for k in a)
 
 
+def of_real_rows(folder: Path, mesh: jax.sharding.Mesh) -> dict[str, float]:
+    """Fits to votes of the US House with holes, and to 24 columns of DHFR with sequence weights: the largest relative differences."""
+    votes = _votes_child.read_votes(str(folder / "house-votes-84.csv"), 0)
+    letters = gm.read_alignment(folder / "DHFR.a2m")
+    sites = 24
+    models = {
+        "votes": (gm.parse(_votes_child.PROGRAM, n=votes.shape[1]).model(), votes, {"mask": "single", "missing": _votes_child.HOLE}),
+        "DHFR": (
+            gm.parse(_potts_child.PROGRAM, sites=sites, s_h=7.0, s_J=0.2).model(),
+            letters.x[:, :sites],
+            {"mask": "one", "weights": gm.sequence_weights(letters), "max_steps": 30},
+        ),
+    }
+    out = {}
+    for name, (model, x, options) in models.items():
+        alone = model.fit(x, progress=False, **options)
+        with jax.set_mesh(mesh):
+            spread = model.fit(x, progress=False, mesh_axis="data", **options)
+        out[f"params of {name}"] = apart(alone.params, spread.params)
+        out[f"objective of {name}"] = abs(alone.objective / spread.objective - 1)
+    return out
+
+
 def main() -> None:
     """Every number is a difference between one device and the mesh."""
     warnings.simplefilter("ignore")
     mesh = jax.make_mesh((jax.device_count(),), ("data",))
+    if folder := os.environ.get("GMLM_REAL_ROWS"):
+        print(json.dumps(of_real_rows(Path(folder), mesh)))
+        return
     model = gm.parse(TEXT, n=6).model()
     rng = np.random.default_rng(0)
     common = rng.integers(0, 3, (437, 1))  # a number of rows that no number of devices divides

@@ -18,6 +18,7 @@ import numpy as np
 import optax
 import pytest
 from jax.sharding import AxisType
+from real_data import real_file
 from thinned import thinned
 
 import gmlmdsl as gm
@@ -72,6 +73,18 @@ def processes(count: int, child: Path) -> list[subprocess.Popen[str]]:
 def test_two_processes_give_the_numbers_of_one():
     for child in processes(2, CHILD):
         agree(answer(child), count=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("devices", "count"), [(2, 1), (4, 1), (1, 2), (1, 4)])
+def test_fits_to_real_rows_are_those_of_one_device(devices: int, count: int, monkeypatch: pytest.MonkeyPatch):
+    """Votes with holes, whose sums are all in float64: to 1e-12. An alignment with weights, whose search begins in float32: to 1e-4."""
+    monkeypatch.setenv("GMLM_REAL_ROWS", str(real_file("DHFR.a2m").parent))
+    for child in [started(devices)] if count == 1 else processes(count, CHILD):
+        found = answer(child)
+        most = {"params of votes": 1e-12, "objective of votes": 1e-12, "params of DHFR": 1e-4, "objective of DHFR": 1e-8}
+        assert found.keys() == most.keys()
+        assert {name: off for name, off in found.items() if off > most[name]} == {}
 
 
 @pytest.mark.slow
