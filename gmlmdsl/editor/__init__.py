@@ -32,10 +32,11 @@ def serve() -> None:
 def search_less_garbage() -> None:
     """Leave the package out of the searches for garbage, and make these rare: answers wait for them.
 
-    By default the check of a text of 300 lines is interrupted 19 times.
+    By default the check of a text of 300 lines is interrupted 19 times. The server searches after
+    it has sent the diagnostics of a text.
     """
     import gc
 
     gc.collect()
     gc.freeze()
-    gc.set_threshold(100_000, 20, 100)
+    gc.set_threshold(1_000_000, 20, 100)

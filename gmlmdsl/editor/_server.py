@@ -5,6 +5,7 @@ Reference: the Language Server Protocol, version 3.17.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -68,7 +69,7 @@ class Server(LanguageServer):
         return kept[1]
 
     def others(self, uri: str) -> list[Document]:
-        """Return the other programs of the opened folders, or of the folder of a text if none is opened."""
+        """Return the other programs of the opened folders, or of the folder of a text."""
         own = to_fs_path(uri) or uri
         roots = [to_fs_path(folder) or folder for folder in self.workspace.folders] or [os.path.dirname(own)]
         paths = sorted({os.path.realpath(path) for root in roots for path in _programs(root)} - {os.path.realpath(own)})
@@ -81,17 +82,16 @@ class Server(LanguageServer):
 
     def publish(self, uri: str) -> None:
         """Send the diagnostics of a text; of a new one, first those that need no binding."""
-        is_new = uri not in self._open
-        document = self.document(uri)
+        is_new, document = uri not in self._open, self.document(uri)
         # Every model of a new text is bound, which takes longer than reading and checking the text.
         if is_new and document.program is not None:
             self._send(uri, document, document.text_diagnostics)
         self._send(uri, document, document.diagnostics)
+        gc.collect()  # Nobody waits now.
 
     def _send(self, uri: str, document: Document, diagnostics: Sequence[Diagnostic]) -> None:
         found = [_diagnostic(document, d) for d in diagnostics]
-        version = self.workspace.get_text_document(uri).version
-        self.text_document_publish_diagnostics(t.PublishDiagnosticsParams(uri, found, version))
+        self.text_document_publish_diagnostics(t.PublishDiagnosticsParams(uri, found, self._open[uri][0]))
 
 
 def make_server() -> Server:
