@@ -72,6 +72,7 @@ def script(folder, text: str, seconds: float = 5.0) -> Example:
 
 
 @pytest.mark.usefixtures("as_kept")
+@pytest.mark.slow
 def test_an_example_that_does_not_end_is_stopped(tmp_path):
     found = run(script(tmp_path, "while True: pass", 0.2))
     assert "more than 2 times the kept figure" in found.failed

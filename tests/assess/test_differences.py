@@ -87,6 +87,7 @@ def test_a_second_pair_of_groups_compiles_nothing(groups: Any) -> None:
     assert programs(events) == 0
 
 
+@pytest.mark.slow
 def test_corrections_are_holms_and_benjamini_and_hochbergs(groups: Any) -> None:
     p = groups[0].differences(groups[1], correction="none")["p_value"].to_numpy()
     holm, bh = (groups[0].differences(groups[1], correction=c)["p_adjusted"].to_numpy() for c in ("holm", "bh"))

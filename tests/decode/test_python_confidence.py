@@ -100,6 +100,7 @@ def model_with(name: str) -> gm.Model:
 
 
 @pytest.mark.parametrize("name", thinned(["entropy", "margin"], 2))
+@pytest.mark.slow
 def test_a_function_decodes_as_the_word_that_it_writes_again(name: str) -> None:
     model = model_with(name)
     named, called = (np.asarray(gm.theory.output_law(model, PARAMS, sampler=s).probabilities) for s in ("named", "called"))

@@ -326,6 +326,7 @@ def test_9_no_pass_reads_the_encoder_or_what_makes_keys_and_values(translator, w
     assert np.isfinite(np.asarray(after.memory.score)).all()
 
 
+@pytest.mark.slow
 def test_9_what_is_encoded_has_an_axis_of_rows_and_none_of_candidates(weights):
     graph = target_of(weights).graph
     assert graph.lengths.shape == (1, 4)

@@ -84,6 +84,7 @@ def deconvolved(task: dict[str, np.ndarray]) -> Any:
     return gm.parse(modes.DECONVOLUTION, **sizes, us=task["us"], uw=task["uw"]).model()
 
 
+@pytest.mark.slow
 def test_modes_of_binary_images_are_possible_and_mostly_the_best():
     """Beside the exact mode, by elimination, of ten images of 5 by 5 under one feature of 2 by 2 (Gumbel odds of seeds 0 to 9)."""
     best = 0

@@ -176,7 +176,7 @@ def test_rows_with_gaps_weights_and_what_is_impossible():
     assert "s[6]" in str(caught.value) or "x[0]" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", thinned(MODELS, 3))
+@pytest.mark.parametrize("name", thinned(MODELS, 6))
 def test_gradients_of_log_z_are_means_and_those_of_losses_are_differences(name: str):
     model, params = made(name)
     _, levels, x = every(model, params)

@@ -88,6 +88,7 @@ def hessian(y: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("weighted", thinned([False, True], 2, 1))
+@pytest.mark.slow
 def test_the_matrix_is_the_root_of_the_curvature_by_the_covariance_of_scores(weighted: bool):
     """C C = S^-1 H at the minimiser without priors, of a positive parameter, a simplex and a real one; weights count once in H, twice in S."""
     y = np.zeros(4)

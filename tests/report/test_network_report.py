@@ -65,6 +65,7 @@ def test_tables_of_a_network_scroll(made: Any) -> None:
     assert made[2].count("<table") == len(re.findall(r'<div class="scroll"[^>]*>\s*<table', made[2]))
 
 
+@pytest.mark.slow
 def test_effects_are_drawn_with_their_own_names(made: Any) -> None:
     axes = plot_effects(made[1]).axes[0]
     assert [t.get_text() for t in axes.get_yticklabels()] == ["a", "b", "c"]

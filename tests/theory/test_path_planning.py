@@ -79,6 +79,7 @@ def test_a_law_is_that_of_the_enumeration(model: Any, sampler: str):
     np.testing.assert_allclose(found.probabilities, wanted, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_without_trust_in_anything_new_it_is_the_confidence_of_what_was_drawn(model: Any):
     """`eta = 0` hides no settled cell again: the order of confidence in drawn values, one of the special cases of the paper."""
     params = params_of(model)

@@ -172,6 +172,7 @@ def test_the_log_has_the_norms_of_parts(model, tmp_path):
     assert fit.summary()["logits"] == N * Q
 
 
+@pytest.mark.slow
 def test_a_fit_by_squared_error_says_what_it_is(model, tmp_path):
     fit = fitted(model, loss="squared")
     assert "squared error per hidden cell" in repr(fit)

@@ -131,6 +131,7 @@ def test_probes_are_saved_with_the_params(model: gm.Model, tmp_path) -> None:
 
 
 @pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.slow
 def test_a_network_without_probes_takes_other_params() -> None:
     """A network that is not causal has no state of a prefix, and none is asked for."""
     model: Any = gm.parse(

@@ -42,6 +42,7 @@ def test_every_candidate_has_the_phrases_of_its_line(student: Translator, found:
     assert found[0].passes > plain[0].passes
 
 
+@pytest.mark.slow
 def test_lines_depend_on_their_own_phrases_alone(student: Translator, found: list[gm.Translation]):
     options = TranslationOptions(n_best=3)
     assert [t.pieces for t in student.stream(LINES, options, batch_size=2, phrases=iter(PHRASES))] == [t.pieces for t in found]
