@@ -210,7 +210,7 @@ def _profiled(values: Copied, free: dict[str, PyTree], places: _Places, diagonal
     columns = np.zeros((at.shape[1], len(owner) + 1))
     for k in range(len(columns)):
         member = np.isin(np.arange(len(owner)), at[:, k]) - np.int32(1)
-        columns[k, :-1] = _products(values, free, *map(on_device, (member, first, one, one)))
+        columns[k, :-1] = _products(values, free, *map(on_device, (member, first, one)))
     # Entries of one copy have no curvature with those of another.
     there = at[:-1] < len(owner)
     own = np.where(there[:, :, None] & there[:, None, :], columns[:, at[:-1]].transpose(1, 2, 0), 0.0)
@@ -356,13 +356,13 @@ def _diagonal(values: Copied, free: dict[str, PyTree], most: int) -> tuple[Array
     signs = np.where(generator(0).random(len(owner)) < 0.5, -1.0, 1.0)
     _, probe = np.unique(np.stack([array, rank % most]), axis=1, return_inverse=True)
     probe = probe.ravel().astype(np.int32)
-    found = _products(values, free, *map(on_device, (probe, probe, signs, signs)))
+    found = _products(values, free, *map(on_device, (probe, probe, signs)))
     return np.abs(np.asarray(found)), number.ravel()
 
 
 @bounded_jit
-def _products(values: Copied, free: Arrays, member: PyTree, seen: PyTree, along: PyTree, factor: PyTree) -> jax.Array:
-    """Return factor * (H v) at each entry of the flat vector, H the Hessian of all objectives.
+def _products(values: Copied, free: Arrays, member: PyTree, seen: PyTree, along: PyTree) -> jax.Array:
+    """Return H v at each entry of the flat vector, where H is the Hessian of all objectives.
 
     v is the vector number `seen` of the entry. The entries of vector k are those of `along` where
     `member` is k; all others are 0.
@@ -372,7 +372,7 @@ def _products(values: Copied, free: Arrays, member: PyTree, seen: PyTree, along:
 
     def turn(k: jax.Array, found: jax.Array) -> jax.Array:
         v = jnp.where(member == k, along, 0.0).astype(flat.dtype)
-        return jnp.where(seen == k, factor * jax.jvp(slope, (flat,), (v,))[1], found)
+        return jnp.where(seen == k, jax.jvp(slope, (flat,), (v,))[1], found)
 
     return jax.lax.fori_loop(0, member.max(initial=-1) + 1, turn, jnp.zeros_like(flat))
 

@@ -13,9 +13,10 @@ from jax.flatten_util import ravel_pytree
 import gmlmdsl as gm
 from gmlmdsl.assess import _path_runs
 from gmlmdsl.assess._path_runs import Runs, edges_of
-from gmlmdsl.data import bound_rows
-from gmlmdsl.fit import Evidence, FitOptions, diagonal_metric, minimise_penalised, shear_at
+from gmlmdsl.data import bound_rows, generator
+from gmlmdsl.fit import Evidence, FitOptions, _group_penalty, diagonal_metric, minimise_penalised, shear_at
 from gmlmdsl.fit._group_penalty import _owners
+from gmlmdsl.fit.limits import LEAST_SHARE
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
 
@@ -125,3 +126,22 @@ def test_bits_need_as_few_steps_as_spins(rule: str | None) -> None:
         assert found.converged.all()
         steps.append(found.steps)
     assert steps[0] <= 1.3 * steps[1] + 5
+
+
+def test_many_entries_share_products_along_random_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one product for each parameter, its entries are |s (H s)|; the fields of one copy are then too many for a shear."""
+    run = run_of(gm.parse(BITS).model(), bits(), None)
+    values, free = run.whole, run.uncoupled.free
+    flat, restore = ravel_pytree({k: jnp.asarray(v) for k, v in free.items()})
+    hessian = np.asarray(jax.jit(jax.hessian(lambda v: values(restore(v)).sum()))(flat))
+    np.testing.assert_allclose(diagonal_metric(values, free), np.diag(hessian), rtol=1e-9)
+    monkeypatch.setattr(_group_penalty, "MOST_PROBES", 1)
+    array = _owners(values, free)[1]
+    signs = np.where(generator(0).random(len(flat)) < 0.5, -1.0, 1.0)
+    assert len(np.unique(signs[array == 0])) == 2  # of the couplings
+    shared = np.abs(np.where(array[:, None] == array, hessian, 0.0) @ signs)
+    metric = diagonal_metric(values, free)
+    np.testing.assert_allclose(metric, np.maximum(shared, LEAST_SHARE * np.array([shared[array == a].mean() for a in array])), rtol=1e-9)
+    shear, found = shear_at(values, free, run.edges.groups)
+    assert shear.slopes.shape == (0, len(flat))
+    np.testing.assert_array_equal(found, metric)
