@@ -161,7 +161,11 @@ def differing(found: Mapping[str, Digest], kept: Mapping[str, Digest], elsewhere
 def _same_elsewhere(one: Digest, other: Digest) -> bool:
     parts = [{k: v for k, v in d.items() if k not in ("exact", "numbers")} for d in (one, other)]
     numbers = [np.array(d.get("numbers", "").split(), float) for d in (one, other)]
-    return parts[0] == parts[1] and len(numbers[0]) == len(numbers[1]) and np.allclose(*numbers, TOLERANCE, TOLERANCE, equal_nan=True)
+    return (
+        parts[0] == parts[1]
+        and len(numbers[0]) == len(numbers[1])
+        and np.allclose(numbers[0], numbers[1], TOLERANCE, TOLERANCE, equal_nan=True)
+    )
 
 
 def kept() -> dict[str, Any]:
