@@ -78,7 +78,8 @@ def _files(importer: str, folder: str, written: str) -> Iterator[Completion]:
 def _allowed(document: Document, offset: int, before: str, line: str) -> Iterator[Completion]:
     names = document.names.visible_at(offset, document.parsed)
     if (depth := _depth(before)) and not any(s.span.start <= offset <= s.span.end for s in document.parsed.statements):
-        closed = Document(document.path, f"{before}\n{'}' * depth}")  # A model without its end could not be parsed.
+        # A model without its end could not be parsed.
+        closed = Document(document.path, f"{document.text[:offset]}\n{'}' * depth}")
         names = {**closed.names.visible_at(offset, closed.parsed), **names}
     if unfinished := UNFINISHED.search(before):
         names = {**document.names.of_model(unfinished.group(1) or ""), **names}

@@ -107,6 +107,7 @@ sampler walk { update x[K] where K ~ one }
         ("model other {\n  var y : spin\n  param k[i in site]\n  factor y * if k[0] > 0 then ", {"y", "k"}, {"x", "h"}),
         ("model other {\n  var y : spin\n  factor y for i in ", {"site", "G", "range", "yes"}, {"y", "sum"}),
         ("model other {\n  use ", {"ising"}, {"site", "sum"}),
+        ("# a remark\nmodel other {\n  var y : spin  # and { another\n  factor y * ", {"y", "n", "sum"}, {"x", "for"}),
         ("model other {\n  param J\n  gauge z", {"zero_sum"}, {"sum"}),
     ],
 )
