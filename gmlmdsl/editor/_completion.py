@@ -58,11 +58,11 @@ def completions(document: Document, offset: int) -> list[Completion]:
     line = document.text[:offset].rpartition("\n")[2]
     if "#" in line:
         return []
-    before = re.sub(r"#[^\n]*", "", document.text[:offset])
     if line.count('"') % 2:
         importer = os.path.realpath(document.path)
         found = (c for path in IMPORTED.finditer(line) for c in _files(importer, *path.groups()))
         return sorted(found, key=lambda c: c.word)
+    before = re.sub(r"#[^\n]*", "", document.text[:offset])
     begun = re.split(r"\W", line)[-1]
     return [c for c in _allowed(document, offset, before, line) if c.word.startswith(begun)]
 

@@ -58,7 +58,7 @@ class Marginals(dict[Any, Array]):
         Raises:
             GmlmError: E506 for anything that is no key.
         """
-        if name not in self:
+        if name not in list(self):
             text = f"there are no marginals of `{name}`"
             raise unknown(text, str(name), [str(key) for key in self])
         return self._table(name)

@@ -49,6 +49,7 @@ def test_cells_have_their_names_and_values_their_labels():
     text, page = str(p), p._repr_html_()
     assert all(word in text and word in page for word in ("w[tue]", "light rain", "wet", "-1"))
     refused("E506", lambda: p.table("x"), "there are no marginals of `x`")
+    refused("E506", lambda: p.table(["x"]), "there are no marginals of")  # no key of any dict
 
 
 def test_rows_and_groups_have_labels_too():
