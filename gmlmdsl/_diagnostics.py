@@ -604,8 +604,3 @@ def codes() -> dict[str, dict[str, str]]:
     import tomllib
 
     return tomllib.loads(Path(__file__).with_name("codes.toml").read_text(encoding="utf-8"))
-
-
-def with_span(diagnostic: Diagnostic, span: Span) -> Diagnostic:
-    """Return the same diagnostic at another place."""
-    return replace(diagnostic, span=span)

@@ -38,6 +38,7 @@ NOT_OF_NETWORKS: dict[str, tuple[object, str]] = {
     "starts": (1, "compares exact objectives, which the training of a network has not"),
     "checkpoint": (None, "has the state of a fit; that of a training is `gm.Training(checkpoint=)` in Python"),
 }
+PAGES = (".html", ".htm")  # the endings of a report's name
 WRITTEN = {
     "letters": "a prompt a line, its letters without anything between them: `ab`",
     "labels": "a prompt a line, its labels with spaces between them: `red blue`",
@@ -115,8 +116,9 @@ def run_fit(request: FitRequest) -> None:
     from ._data_files import print_data, program_and_data, weights_of, words_of
 
     n_masks = read_n_masks(request.n_masks)
-    verify_writable(request.out)
-    verify_writable(request.report)
+    used = (request.file, request.data, request.arrays)
+    verify_writable(request.out, used=used)
+    verify_writable(request.report, PAGES, (*used, request.out))
     checked, inputs = checked_program(request.file, request.inputs, request.arrays)
     name = pick(request.model, list(checked.models), "model")
     program, data = program_and_data(checked, name, inputs, request.data, request.reading, request.allow_python)
@@ -284,8 +286,10 @@ def _verify_outputs(request: SampleRequest) -> None:
     """Raise for an output that could not be written, before any work."""
     from ..sample import need_netcdf, verified_store
 
-    verify_writable(request.out, (".nc", ".npz"))
-    verify_writable(request.report)
+    source = request.source
+    used = (source.file, source.params, source.arrays, request.prompt, request.store)
+    verify_writable(request.out, (".nc", ".npz"), used)
+    verify_writable(request.report, PAGES, (*used, request.out))
     if request.out is not None and request.out.suffix == ".nc":
         need_netcdf()
     if request.store is not None:
@@ -344,8 +348,13 @@ def _owned(table: dict[str, Any], model: str) -> list[str]:
     return [name for name, value in table.items() if value.model == model]
 
 
-def verify_writable(path: Path | None, endings: Sequence[str] = ()) -> None:
+def verify_writable(path: Path | None, endings: Sequence[str] = (), used: Sequence[Path | None] = ()) -> None:
     """Raise an error for an output that could not be written, before any work.
+
+    Args:
+        path: the file to write; None for no file.
+        endings: the endings of its name that are accepted; none accepts all.
+        used: the other files of the command, which it reads or writes.
 
     Raises:
         GmlmError: E560.
@@ -356,9 +365,12 @@ def verify_writable(path: Path | None, endings: Sequence[str] = ()) -> None:
 
     if path is None:
         return
+    verify_plain(path)
     if endings and path.suffix not in endings:
         raise fail("E560", f"cannot write {path}: the name must end in {' or '.join(endings)}")
-    verify_plain(path)
+    if os.path.realpath(path) in (os.path.realpath(other) for other in used if other is not None):
+        told = "the same command reads this file, or writes another output to it"
+        raise fail("E560", f"cannot write {path}: {told}", help="choose another name")
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         raise fail("E560", f"cannot write {path}: there is no folder {folder}", help="make it first, or choose another")

@@ -180,7 +180,7 @@ def export_translator(
     from ..translation import load_translator
     from ._show import verify_writable
 
-    verify_writable(out)
+    verify_writable(out, used=(bundle,))
     translator = load_translator(bundle, sampler=sampler, precision=precision, allow_python=allow_python)
     translator.export(out, batch=batch, width=width, seed=seed, platforms=platforms or ("cpu",))
     print(f"wrote {out}")

@@ -170,7 +170,7 @@ def run_distill(
     """
     from ..translation import distill, file_hash, lines_cut, load_translator, read_lines
 
-    verify_writable(out)
+    verify_writable(out, used=(bundle, text))
     teacher = load_translator(bundle, sampler=sampler, allow_python=allow_python)
     sources = read_lines(text)
     started = time.perf_counter()

@@ -6,6 +6,7 @@ There is one row of given data for each row of x, or one for all rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +27,7 @@ MOST_NUMBERS = (1 << 31) - 1
 
 
 def bound_rows(
-    lowered: Lowered, x: Rows, missing: Missing | None, given: Given | None, *, may_be_traced: bool = False, complete: bool = True
+    lowered: Lowered, x: Rows, missing: Missing | None, given: Given | None, *, may_be_traced: bool = False
 ) -> tuple[Lowered, Data]:
     """Return the model with its given data, and the codes of x.
 
@@ -37,14 +38,13 @@ def bound_rows(
         x: the rows.
         missing: the value of missing cells, as in `encode`.
         given: the given data, as in `encode_given`.
-        may_be_traced: whether the codes may be traced by JAX, as complete rows; see `traced_codes`.
-        complete: whether such rows have latents, as there.
+        may_be_traced: whether the codes may be traced by JAX; see `traced_codes`.
 
     Raises:
         GmlmError: for data that do not fit, see `encode` and `encode_given`.
     """
-    traced = may_be_traced and missing is None and is_traced(x)
-    rows = traced_codes(lowered.graph, x, complete=complete) if traced else encode(lowered.graph, x, missing=stated_missing(x, missing))
+    traced = may_be_traced and is_traced(x)
+    rows = traced_codes(lowered.graph, x, missing) if traced else encode(lowered.graph, x, missing=stated_missing(x, missing))
     data = encode_given(lowered.graph, given, rows.index)
     if data is None:
         return lowered, rows
@@ -54,7 +54,7 @@ def bound_rows(
     of_data = np.arange(rows.codes.shape[1], dtype=np.int32) if data.shape else 0
     is_row = np.arange(len(rows.codes))[:, None] == lowered.graph.row_cell
     codes = (jnp if traced else np).where(is_row, of_data, rows.codes).astype(np.int32)
-    return with_given(lowered, data), Data(codes, rows.shape, rows.index)  # pyright: ignore[reportArgumentType]
+    return with_given(lowered, data), replace(rows, codes=codes)
 
 
 def bound_dataset(lowered: Lowered, x: Rows, missing: Missing | None, given: Given | None) -> tuple[Lowered, Data]:

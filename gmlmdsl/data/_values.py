@@ -1,8 +1,6 @@
 """Data from Python: arrays of values or labels become codes, and codes become values again.
 
 Rows of different lengths come as lists of rows, or padded; here they are one axis of cells.
-
-Arrays on disk that are larger than memory are read in pieces of rows.
 """
 
 from __future__ import annotations
@@ -10,18 +8,17 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import GmlmError, fail, listed, unknown, whole_number
-from .._optional import need
-from .._types import ArrayLike, Given, Index, Missing, MissingValue, Rows
-from ..files import reading
+from .._diagnostics import GmlmError, fail, listed, unknown
+from .._types import AnyArray, ArrayLike, Given, Index, Missing, MissingValue, Rows
 from ..graph import FactorGraph, VariableArray
 from ..read import (
     AbstractRows,
@@ -77,11 +74,26 @@ class Data(LabelledRows):
         codes: integers of shape (cells, rows), -1 for a missing cell.
         shape: the leading axes of the original data.
         index: the labels of the rows, if x has labels for them.
+        lacks: of traced rows only: which cells some row may lack, and which every row lacks,
+            booleans of shape (2, cells).
     """
 
     codes: Array
     shape: tuple[int, ...]
     index: Index | None = field(default=None, compare=False, repr=False)
+    lacks: Array | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def untraced(self) -> Array:
+        """The codes; of traced rows 0, and -1 for each cell that some row may lack."""
+        if self.lacks is None:
+            return self.codes
+        return np.broadcast_to(MISSING * self.lacks[:1].T, self.codes.shape)
+
+    @property
+    def is_invalid(self) -> jax.Array:
+        """Whether a traced row has a value that its variable does not have, shape (rows,)."""
+        return jnp.any(self.codes < MISSING, axis=0)
 
 
 def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None = None) -> Data:
@@ -153,32 +165,31 @@ def _part(v: VariableArray, value: ArrayLike, what: str, missing: MissingValue |
         raise
 
 
-def traced_codes(graph: FactorGraph, x: Rows, what: str = "x", complete: bool = True) -> Data:
-    """Return the codes of complete rows of which JAX traces some arrays, which contain numbers.
+def traced_codes(graph: FactorGraph, x: Rows, missing: Missing | None) -> Data:
+    """Return the codes of rows of which JAX traces some arrays, which contain numbers.
 
     The shapes are verified. Values have none yet: where a value turns out not to belong to its
-    variable, the code is -1.
+    variable, the code is below `MISSING`. Which cells may be missing is known: those of variables
+    that x omits are missing in every row, and those of variables with a value of `missing` may be.
 
     Args:
         graph: the factor graph.
         x: the rows.
-        what: the name of x in messages.
-        complete: whether x has to have all latents; the code of those that it omits is 0.
+        missing: the number that stands for a missing cell, as in `encode`.
 
     Raises:
-        GmlmError: E513 for a latent that x omits; E501 and E503 for data that do not fit.
+        GmlmError: E501 and E503 for data that do not fit.
     """
-    given, parts, lead = _by_variable(graph, x, what, graph.observed), [], ()
-    omitted = [] if complete else [v for v in graph.latents if v.name not in given]
+    what, marks = "x", {v.name: missing_code(graph, v, missing) for v in graph.variables}
+    needed, lead = [v for v in graph.observed if marks[v.name] is None], ()
+    given = _by_variable(graph, x, what, needed)
+    parts: dict[str, AnyArray] = {}
     for v in graph.variables:
-        if v in omitted:
-            continue
         if v.name not in given:
-            message = f"{what} is traced by JAX and lacks `{v.name}`: rows that are traced are complete"
-            raise fail("E513", message, help="pass its values too, or leave x out of the traced function's arguments")
-        value = given[v.name]
+            continue
+        value, mark = given[v.name], marks[v.name]
         if not is_traced(value):
-            codes, lead = value_codes(v, value, what)
+            codes, lead = value_codes(v, value, what, mark)
         else:
             array = jnp.asarray(value)
             lead = array.shape[: max(0, array.ndim - len(v.shape))]
@@ -186,14 +197,20 @@ def traced_codes(graph: FactorGraph, x: Rows, what: str = "x", complete: bool = 
                 raise fail("E501", f"{what}: `{v.name}` has the shape {v.shape} behind the axes of rows, got {array.shape}")
             found = v.codes_of(array)
             valid = (found >= 0) & (found < len(v.labels)) & (v.values_of(found) == array) & (found == jnp.floor(found))
-            codes = jnp.where(valid, found, MISSING).astype(jnp.int32)
-        parts.append(codes.reshape(-1, v.size).T)
-    if len({p.shape[1] for p in parts}) > 1:
+            present = jnp.where(valid, found, MISSING - 1)
+            codes = jnp.where(_absent(array, mark), MISSING, present).astype(jnp.int32)
+        parts[v.name] = codes.reshape(-1, v.size).T
+    counts = {p.shape[1] for p in parts.values()}
+    if len(counts) > 1:
         raise fail("E501", f"{what}: every variable needs as many rows")
-    for v in omitted:
-        parts.insert(graph.variables.index(v), np.zeros((v.size, parts[0].shape[1]), np.int32))
-    row_cell = [np.zeros((1, parts[0].shape[1]), np.int32)] * (graph.row_cell is not None)
-    return Data(jnp.concatenate([*(jnp.asarray(p, jnp.int32) for p in parts), *row_cell]), lead)  # pyright: ignore[reportArgumentType]
+    rows = counts.pop()
+    every = [parts.get(v.name, np.full((v.size, rows), MISSING)) for v in graph.variables]
+    every += [np.zeros((1, rows))] * (graph.row_cell is not None)
+    lacks = np.zeros((2, graph.n_cells), bool)
+    for v in graph.variables:
+        own = slice(v.offset, v.offset + v.size)
+        lacks[:, own] = [[v.name not in given or marks[v.name] is not None], [v.name not in given]]
+    return Data(jnp.concatenate([jnp.asarray(p, jnp.int32) for p in every]), lead, lacks=lacks)  # pyright: ignore[reportArgumentType]
 
 
 def row_index(graph: FactorGraph, x: Rows | Given) -> Index | None:
@@ -277,7 +294,7 @@ def missing_code(graph: FactorGraph, v: VariableArray, missing: Missing | None) 
     return missing
 
 
-def _absent(array: Array, code: MissingValue | None) -> Array:
+def _absent(array: AnyArray, code: MissingValue | None) -> Any:
     """Return a mask of the entries that stand for a missing cell."""
     if code is None:
         return np.zeros(array.shape, bool)
@@ -285,8 +302,8 @@ def _absent(array: Array, code: MissingValue | None) -> Array:
         return array == code if array.dtype.kind == "U" else np.zeros(array.shape, bool)
     if array.dtype.kind not in "iuf":
         return np.zeros(array.shape, bool)
-    # An integer may be too long for NumPy's `isnan`.
-    return np.isnan(array) if code != code else array == code
+    # An integer may be too long for NumPy's `isnan`, and JAX may trace the array.
+    return array != array if code != code else array == code
 
 
 def _reshaped(v: VariableArray, shape: tuple[int, ...]) -> str:
@@ -626,68 +643,3 @@ def _depth(value: object) -> int:
         depth += 1
         value = next((x for x in value if not isinstance(x, list | tuple | np.ndarray) or len(x)), value[0] if value else None)
     return depth
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """Rows that are read some at a time.
-
-    Attributes:
-        source: an array whose first axis is rows and that slices read, such as `numpy.memmap` and a
-            Zarr array, or a dict of such arrays by variable; or the path of a Parquet file.
-        size: the number of rows of a piece; the last one may have fewer.
-        count: the number of rows.
-    """
-
-    source: Any
-    size: int
-    count: int
-
-    def __iter__(self) -> Iterator[Rows]:
-        if isinstance(self.source, Path):
-            yield from self._of_parquet()
-            return
-        arrays = self.source if isinstance(self.source, Mapping) else {"": self.source}
-        for start in range(0, self.count, self.size):
-            found = {name: np.asarray(a[start : start + self.size]) for name, a in arrays.items()}
-            yield found if isinstance(self.source, Mapping) else found[""]
-
-    def _of_parquet(self) -> Iterator[Rows]:
-        with reading(self.source), _parquet(self.source) as file:
-            for batch in file.iter_batches(self.size):
-                yield batch.to_pandas()
-
-
-def pieces_of(x: Any, size: object) -> Pieces:
-    """Return rows that are read in pieces.
-
-    Args:
-        x: the rows, see `Pieces`; a Parquet file may be named by a string.
-        size: the number of rows of a piece.
-
-    Raises:
-        GmlmError: E501 unless `x` can be read in pieces, E505 for no rows, E507 for the number.
-    """
-    rows = whole_number("rows_at_once", size, 1)
-    if isinstance(x, str | Path):
-        with reading(Path(x)), _parquet(Path(x)) as file:
-            source, counts = Path(x), {file.metadata.num_rows}
-    else:
-        source, arrays = x, list(x.values()) if isinstance(x, Mapping) else [x]
-        if not arrays or not all(
-            hasattr(a, "shape") and hasattr(a, "__getitem__") and not hasattr(a, "iloc") and len(a.shape) for a in arrays
-        ):
-            help = "`numpy.load(path, mmap_mode='r')`, a Zarr array, a dict of them, or the path of a Parquet file"
-            raise fail("E501", f"`rows_at_once=` reads an array by slices of rows, got {type(x).__name__}", help=help)
-        counts = {int(a.shape[0]) for a in arrays}
-    if len(counts) > 1:
-        raise fail("E501", f"x: the variables have {' and '.join(map(str, sorted(counts)))} rows", help="every variable needs as many rows")
-    (count,) = counts
-    if not count:
-        raise fail("E505", "x has no rows: there is nothing to fit")
-    return Pieces(source, min(rows, count), count)
-
-
-def _parquet(path: Path) -> Any:
-    need("pyarrow", "Parquet files need pyarrow", '"gmlmdsl[parquet]"')
-    return need("pyarrow.parquet", "Parquet files need pyarrow", '"gmlmdsl[parquet]"').ParquetFile(path)

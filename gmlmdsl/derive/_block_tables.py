@@ -245,6 +245,10 @@ class Chunks(NamedTuple):
         apart = a.reshape(*a.shape[:-1], self.devices, n, self.rows // self.devices)
         return jnp.moveaxis(apart, -2, 0).reshape(n, *a.shape[:-1], self.rows)
 
+    def split_any(self, a: Array) -> Array:
+        """Return `split` of any number of rows; the last row is repeated to fill the last chunk."""
+        return self.split(jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, -a.shape[-1] % self.rows)], mode="edge"))
+
     def joined(self, a: Array) -> Array:
         """Return rows of shape (rows, ..) from chunks of shape (chunks, rows of a chunk, ..)."""
         apart = a.reshape(a.shape[0], self.devices, self.rows // self.devices, *a.shape[2:])

@@ -19,6 +19,7 @@ from ..masks import AbstractMask
 from ..plan import Elimination, HiddenPlan
 from ._abstract_loss import AbstractLoss, Masks
 from ._arrays import Graph, drawn_blocks, float_type, graph_arrays, observed_value, on_device, put_value
+from ._block_tables import Chunks
 from ._conditional import logsumexp
 from ._contraction import Contraction, contraction
 from ._energy import Codes, Params, all_values, local_scores
@@ -285,14 +286,8 @@ class HiddenRows(eqx.Module):
         count = self.codes.shape[1]
         if count <= self.chunk:
             return self.loss.rows(params, self.codes, self.masks)
-        chunks = -(-count // self.chunk)
-
-        def split(a: Array) -> Array:
-            wide = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, chunks * self.chunk - count)], mode="edge")
-            return jnp.moveaxis(wide.reshape(*a.shape[:-1], chunks, self.chunk), -2, 0)
-
         once = jax.checkpoint(lambda x: self.loss.rows(params, *x))  # pyright: ignore[reportPrivateImportUsage]
-        return jax.lax.map(once, jax.tree.map(split, (self.codes, self.masks))).reshape(-1)[:count]
+        return jax.lax.map(once, jax.tree.map(Chunks(self.chunk).split_any, (self.codes, self.masks))).reshape(-1)[:count]
 
     def take(self, chosen: Int[Array, " rows"]) -> HiddenRows:
         """Return the loss of some of the rows."""

@@ -42,6 +42,7 @@ from ._missing import (
     reported,
     sort_rows,
     summed_loss,
+    traced_completions,
     verify_ignored,
     verify_latents,
     verify_present,

@@ -16,6 +16,7 @@ import numpy as np
 from .. import derive
 from .._diagnostics import GmlmError, fail
 from .._types import AnyArray, Clamp
+from ..data import Data
 from ..derive import bounded_jit
 from ..graph import FactorGraph, GivenRows, grouped
 from ..plan import searched
@@ -211,8 +212,9 @@ def traced_marginals(kept: Contractions, device: derive.Graph, params: Params, k
         kept: the contractions of the model.
         device: the factor graph on the device.
         params: parameters.
-        known: booleans over cells.
-        codes: the values of the known cells, shape (cells, rows), -1 for a number that is no value.
+        known: booleans of the cells that are known in every row.
+        codes: the values of the known cells, shape (cells, rows). If they are traced, -1 stands for
+            a cell that a row lacks.
 
     Returns:
         Array of shape (cells, values, rows).
@@ -221,13 +223,15 @@ def traced_marginals(kept: Contractions, device: derive.Graph, params: Params, k
         GmlmError: E601 with the cost.
     """
     _, c = kept.holding(known, "a table of marginals")
-    n, seen, bad = kept.graph.n_random, kept.seen(c, known, codes), ((codes < 0) & known[:, None]).any(axis=0)
+    n, free = kept.graph.n_random, np.asarray(c.free)
+    some, seen = known[:, None], kept.seen(c, known, codes)
+    if isinstance(codes, jax.Array):
+        some, seen = codes >= 0, derive.evidence(device, codes, c)
     here = jnp.maximum(jnp.asarray(codes, jnp.int32), 0)
     found, table = derive.log_marginals(device, params, here, c, seen, differentiated=True)
     sure = (here[:n, None] == jnp.arange(device.most_values, dtype=jnp.int32)[None, :, None]).astype(table.dtype)
-    free = np.asarray(c.free)
-    full = sure.at[free].set(jnp.where(known[free][:, None, None], sure[free], table))
-    return jnp.where((jnp.isfinite(found) & ~bad)[None, None], full, jnp.nan)
+    full = sure.at[free].set(jnp.where(some[free][:, None], sure[free], table))
+    return jnp.where(jnp.isfinite(found)[None, None], full, jnp.nan)
 
 
 def _verify_agreement(
@@ -269,7 +273,7 @@ def _verify_agreement(
     raise fail("E512", message, help="see the `require`s of the model")
 
 
-def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, codes: Array, lead: tuple[int, ...]) -> dict[str, Array]:
+def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, x: Data) -> dict[str, Array]:
     """Return p(x_i = v) of every cell given the known cells of each row.
 
     A known cell has probability 1 of its value. Rows that know the same cells share the contraction
@@ -280,25 +284,30 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
         kept: the contractions of the model.
         device: the factor graph on the device.
         params: parameters.
-        codes: (cells, rows), -1 for an unknown cell; the row cell holds the number of the row of
-            given data.
-        lead: the axes of rows.
+        x: the rows; the row cell holds the number of the row of given data. The partial sums that
+            `kept` has as cells are unknown.
 
     Returns:
-        Arrays by variable, of shape (*lead, *axes, values).
+        Arrays by variable, of shape (rows.., *axes, values).
 
     Raises:
         GmlmError: E601 with the cost; E512 for a row whose known cells are impossible together.
     """
-    graph, (known, here, patterns) = kept.graph, _known_of_rows(kept.graph, codes)
+    graph, lead = kept.graph, x.shape
+    if x.lacks is not None:
+        more = graph.n_cells - len(x.codes)
+        codes = jnp.pad(x.codes, ((0, more), (0, 0)), constant_values=-1)
+        found = traced_marginals(kept, device, params, np.pad(~x.lacks[0], (0, more)), codes)
+        return by_variable(graph, jnp.where(x.is_invalid, jnp.nan, found), lead)
+    known, here, patterns = _known_of_rows(graph, x)
     if is_traced(params):
         parts = [(rows, traced_marginals(kept, device, params, pattern, here[:, rows])) for pattern, rows in patterns]
-        return by_variable(graph, placed(codes.shape[1], parts, (graph.n_random, device.most_values)), lead)
-    what, full = "a table of marginals", np.zeros((graph.n_random, graph.most_values, codes.shape[1]), derive.float_type())
+        return by_variable(graph, placed(here.shape[1], parts, (graph.n_random, device.most_values)), lead)
+    what, full = "a table of marginals", np.zeros((graph.n_random, graph.most_values, here.shape[1]), derive.float_type())
     if _rows_on_host(kept, device, params, here, patterns, full):
         return by_variable(graph, full, lead)
     if len(patterns) > 1 and (c := kept.affordable(what)) is not None:
-        found, table = laws(device, params, here, c, seen_term(graph, c, known, codes))
+        found, table = laws(device, params, here, c, seen_term(graph, c, known, here))
         if _has_digits(found):
             if len(bad := np.flatnonzero(~np.isfinite(found))[:1]):
                 _verify_agreement(kept, device, params, known[:, bad[0]], here[:, bad], found[bad], bad)
@@ -312,16 +321,14 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
     return by_variable(graph, full, lead)
 
 
-def _known_of_rows(
-    graph: FactorGraph,
-    codes: Array,
-) -> tuple[Array, Array, list[tuple[Array, Array]]]:
+def _known_of_rows(graph: FactorGraph, x: Data) -> tuple[Array, Array, list[tuple[Array, Array]]]:
     """Return which cells of each row are known, their codes, and the rows by known cells.
 
     Args:
-        graph: the factor graph.
-        codes: (cells, rows), -1 for an unknown cell.
+        graph: the factor graph, whose last cells are the partial sums, which no row knows.
+        x: the rows.
     """
+    codes = np.pad(x.codes, ((0, graph.n_cells - len(x.codes)), (0, 0)), constant_values=-1)
     known = codes >= 0
     if graph.row_cell is not None:
         known[graph.row_cell] = False  # The row cell is not summed out.
@@ -507,12 +514,7 @@ def best(
     return _mode(kept, device, params, *_start(kept, clamp, given))
 
 
-def modes_of_rows(
-    kept: Contractions,
-    device: derive.Graph,
-    params: Params,
-    codes: Array,
-) -> tuple[Array, Array]:
+def modes_of_rows(kept: Contractions, device: derive.Graph, params: Params, x: Data) -> tuple[Array, Array]:
     """Return a most probable configuration that agrees with the known cells of each row.
 
     If the rows know different cells, and the contraction of all cells is affordable, it serves all
@@ -522,7 +524,7 @@ def modes_of_rows(
         kept: the contractions of the model.
         device: the factor graph on the device.
         params: parameters.
-        codes: (cells, rows), as in `marginals_of_rows`.
+        x: the rows, as in `marginals_of_rows`.
 
     Returns:
         Codes (cells, rows) of the configurations, and their unnormalised log p, shape (rows,).
@@ -530,8 +532,8 @@ def modes_of_rows(
     Raises:
         GmlmError: E601 with the cost; E512 for a row whose known cells are impossible together.
     """
-    graph, (known, here, patterns) = kept.graph, _known_of_rows(kept.graph, codes)
-    found, values = here.copy(), np.zeros(codes.shape[1], derive.float_type())
+    graph, (known, here, patterns) = kept.graph, _known_of_rows(kept.graph, x)
+    found, values = here.copy(), np.zeros(here.shape[1], derive.float_type())
     for pattern, rows in patterns:
         part = _mode_on_host(kept, device, params, pattern, here[:, rows], rows)
         if part is None:
@@ -540,7 +542,7 @@ def modes_of_rows(
     else:
         return found, values
     if len(patterns) > 1 and (c := kept.affordable("a mode")) is not None:
-        found, values = _modes(device, params, here, c, seen_term(graph, c, known, codes))
+        found, values = _modes(device, params, here, c, seen_term(graph, c, known, here))
         if _has_digits(values):
             if len(bad := np.flatnonzero(~np.isfinite(values))[:1]):
                 held, row = known[:, bad[0]], here[:, bad]
@@ -552,12 +554,7 @@ def modes_of_rows(
 
 
 def _mode_on_host(
-    kept: Contractions,
-    device: derive.Graph,
-    params: Params,
-    held: Array,
-    codes: Array,
-    rows: Array | None,
+    kept: Contractions, device: derive.Graph, params: Params, held: Array, codes: Array, rows: Array | None
 ) -> tuple[Array, Array] | None:
     """Return the same as `_mode`, or None if a compiled engine serves."""
     engine = kept.on_host(held, params, codes.shape[1], keeps=True)
@@ -570,12 +567,7 @@ def _mode_on_host(
 
 
 def _mode(
-    kept: Contractions,
-    device: derive.Graph,
-    params: Params,
-    held: Array,
-    codes: Array,
-    rows: Array | None = None,
+    kept: Contractions, device: derive.Graph, params: Params, held: Array, codes: Array, rows: Array | None = None
 ) -> tuple[Array, Array]:
     """Return a most probable configuration that agrees with the known cells, for each row of them.
 

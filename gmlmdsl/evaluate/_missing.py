@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, counted, fail, listed
 from .._types import AnyArray
+from ..data import Data, is_traced
 from ..derive import (
     AbstractMaskLaw,
     EnumeratedLoss,
@@ -28,7 +30,7 @@ from ..derive import (
     mask_law,
     on_device,
 )
-from ..derive.compiled import all_values, block_table, log_marginal, log_observed
+from ..derive.compiled import all_values, block_table, log_marginal, log_observed, log_potential
 from ..graph import FactorGraph
 from ..masks import AbstractMask
 from ..plan import BUDGET, GapPlan, HiddenPlan, affordable_rows, gap_terms, plan_completions, plan_gaps, plan_hidden, plan_sum, verify_gaps
@@ -468,11 +470,57 @@ def log_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.
             gaps = listed_rows(graph, device, codes[:, gapped[~dear]], terms, plan.evaluations[~dear].sum())
             parts.append((gapped[~dear], log_marginal(gaps, params)))
     if dear.any():
-        parts.append((gapped[dear], eliminated(graph, device, params, codes[:, gapped[dear]], report)))
+        some = codes[:, gapped[dear]]
+        parts.append((gapped[dear], eliminated(graph, device, params, some, np.any(some < 0, axis=1), report)))
     return placed(codes.shape[1], parts)
 
 
-def eliminated(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, report: Missing) -> AnyArray:
+def traced_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], rows: Data) -> jax.Array:
+    """Return the unnormalised log p of traced rows, with missing cells summed out.
+
+    Args:
+        graph: the factor graph.
+        device: the factor graph on the device.
+        params: parameters.
+        rows: the rows; one with an invalid code has the value nan.
+
+    Returns:
+        Array of shape (rows,), traced.
+
+    Raises:
+        GmlmError: E601 if that costs too much.
+    """
+    assert rows.lacks is not None
+    if rows.lacks.any():
+        found = eliminated(graph, device, params, rows.codes, rows.lacks[0], reported(graph, rows.untraced))
+    else:
+        found = log_potential(device, params, jnp.maximum(rows.codes, 0))
+    return jnp.where(rows.is_invalid, jnp.nan, found)
+
+
+def plan_traced(graph: FactorGraph, mask: AbstractMask, name: str, rows: Data, count: float) -> HiddenPlan:
+    """Return the plan of the losses of traced rows, of which some may lack cells.
+
+    Args:
+        graph: the factor graph.
+        mask: the mask of the loss.
+        name: the name of the mask in messages.
+        rows: the rows.
+        count: the number of masks for each row.
+
+    Raises:
+        GmlmError: E511 for a mask that looks at a cell that may be missing; E601 with the cost.
+    """
+    assert rows.lacks is not None
+    if mask.is_adaptive and rows.lacks[0][mask.looked_at].any():
+        raise unknown_law(graph, mask, name, rows.untraced < 0)
+    words = gaps_in_words(reported(graph, rows.untraced))
+    return plan_hidden(graph, rows.lacks[0], mask, count, rows.codes.shape[1], words, METHODS, rows.lacks[1])
+
+
+def eliminated(
+    graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: AnyArray, hidden: Array, report: Missing
+) -> AnyArray:
     """Return the unnormalised log p of rows by elimination of their missing cells.
 
     Args:
@@ -480,23 +528,28 @@ def eliminated(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array
         device: the factor graph on the device.
         params: parameters.
         codes: (cells, rows), -1 for a missing cell.
+        hidden: booleans of the cells that some row lacks.
         report: the record of the missing cells, for messages.
+
+    Returns:
+        Array of shape (rows,), on the host unless something is traced.
 
     Raises:
         GmlmError: E601 if that costs too much.
     """
-    hidden, rows = np.any(codes < 0, axis=1), codes.shape[1]
+    rows = codes.shape[1]
     help = f"let x hold {listed(report.latents)}" if report.latents else "fill some of the cells, or drop the rows with the most gaps"
     summed, plan = plan_sum(graph, hidden, rows, gaps_in_words(report), help)
     c, codes, device = contraction(summed, plan), *_of_sums(graph, summed, codes, device)
     return over_rows(lambda some: log_observed(device, params, some, c), codes, params, plan.flops)
 
 
-def _of_sums(graph: FactorGraph, summed: FactorGraph, codes: Array, device: Graph) -> tuple[Array, Graph]:
+def _of_sums(graph: FactorGraph, summed: FactorGraph, codes: AnyArray, device: Graph) -> tuple[AnyArray, Graph]:
     """Return rows and a graph on the device with the partial sums, of code -1, that `summed` has."""
     if summed is graph:
         return codes, device
-    return np.pad(codes, ((0, summed.n_cells - graph.n_cells), (0, 0)), constant_values=-1), graph_arrays(summed)
+    padded = (jnp if is_traced(codes) else np).pad(codes, ((0, summed.n_cells - graph.n_cells), (0, 0)), constant_values=-1)
+    return padded, graph_arrays(summed)
 
 
 def block_tables(
@@ -526,7 +579,7 @@ def block_tables(
     report = reported(graph, codes)
     help = f"let x hold {listed(report.latents)}" if report.latents else "fill some of the cells"
     summed, plan = plan_sum(graph, np.any(codes < 0, axis=1), rows * count, gaps_in_words(report), help, law is None)
-    codes, device = _of_sums(graph, summed, codes, device)
+    rows_of_sums, device = _of_sums(graph, summed, codes, device)
     loss = EnumeratedLoss(device, contraction(summed, plan), law, count, None, None)
     cells, cost = on_device(members, np.int32), count * (plan.flops + graph.n_cells)
-    return over_rows(lambda some: block_table(loss, params, some, cells), codes, params, cost)
+    return over_rows(lambda some: block_table(loss, params, some, cells), rows_of_sums, params, cost)

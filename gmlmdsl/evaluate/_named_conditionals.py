@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,13 +12,23 @@ import numpy as np
 from .. import derive
 from .._diagnostics import fail
 from .._types import AnyArray, ArrayLike
-from ..data import evaluated, is_traced, verified_key, verified_weights, verify_untraced, whole_numbers
+from ..data import Data, evaluated, is_traced, verified_key, verified_weights, verify_untraced, whole_numbers
 from ..derive.compiled import complete_rows, conditional_table, drawn_masks, gap_rows, hidden_losses
 from ..graph import FactorGraph, Lowered
 from ..masks import AbstractMask
 from ..plan import plan_block, verify_affordable, verify_held
 from ._magnitude import may_be_penalised, verify_blocks, verify_levels
-from ._missing import Sorted, block_tables, log_completions, sort_rows, summed_loss, unknown_law, verify_latents
+from ._missing import (
+    Sorted,
+    block_tables,
+    log_completions,
+    plan_traced,
+    sort_rows,
+    summed_loss,
+    traced_completions,
+    unknown_law,
+    verify_latents,
+)
 from ._objective import make_loss, masks_per_row
 from ._row_sizes import answer, over_rows, placed
 from .limits import MOST_MASKS
@@ -99,7 +108,7 @@ def loss(
     lowered: Lowered,
     mask: tuple[str, AbstractMask],
     params: Params,
-    codes: np.ndarray,
+    rows: Data,
     weights: ArrayLike | None,
     key: jax.Array | int | None,
     n_masks: int | None,
@@ -110,13 +119,13 @@ def loss(
         lowered: the model.
         mask: the name of the mask and the mask.
         params: parameters.
-        codes: (cells, rows), -1 for a missing cell.
+        rows: the rows, which may be traced.
         weights: weights of the rows; None weights all rows equally.
         key: a key with which masks are drawn; None averages over all masks.
         n_masks: the number of masks drawn for each row, together with `key`.
     """
     verify_untraced(key, "key")
-    losses = row_losses(lowered, mask, params, codes, verified_key(key), n_masks)
+    losses = row_losses(lowered, mask, params, rows, verified_key(key), n_masks)
     w = np.ones(losses.shape, losses.dtype) if weights is None else _row_weights(weights, losses)
     xp = jnp if is_traced([losses, w]) else np
     with np.errstate(invalid="ignore"):  # a row of weight 0 does not count, whatever its loss
@@ -124,7 +133,7 @@ def loss(
 
 
 def row_losses(
-    lowered: Lowered, named: tuple[str, AbstractMask], params: Params, codes: np.ndarray, key: jax.Array | None, n_masks: int | None
+    lowered: Lowered, named: tuple[str, AbstractMask], params: Params, rows: Data, key: jax.Array | None, n_masks: int | None
 ) -> AnyArray:
     """Return the loss of each row, shape (rows,); inf for an impossible row.
 
@@ -134,7 +143,7 @@ def row_losses(
         lowered: the model.
         named: the name of the mask and the mask.
         params: parameters.
-        codes: (cells, rows), -1 for a missing cell.
+        rows: the rows, which may be traced.
         key: a key with which masks are drawn; None averages over all masks.
         n_masks: the number of masks drawn for each row, together with `key`.
 
@@ -142,13 +151,11 @@ def row_losses(
         GmlmError: E505 without rows, E507 for a key without `n_masks` or the reverse, E602 if all
             masks are too many.
     """
-    host, device = lowered.graph, derive.graph_arrays(lowered.graph)
-    name, mask = named
-    known = codes if is_traced(codes) else np.maximum(codes, 0)
+    host, codes = lowered.graph, rows.codes
+    device, (name, mask) = derive.graph_arrays(host), named
     if codes.shape[1] == 0:
         raise fail("E505", "x has no rows")
-    if not is_traced(codes):
-        verify_latents(host, mask, name, codes, summed=True)
+    verify_latents(host, mask, name, rows.untraced, summed=True)
     if (key is None) != (n_masks is None):
         raise fail("E507", "`key=` and `n_masks=` go together: they draw masks instead of averaging over all")
     if key is None and mask.support_size > MOST_MASKS:
@@ -156,26 +163,49 @@ def row_losses(
         raise fail("E602", message, mask.span, help="draw some: `key=jax.random.key(0), n_masks=1`")
     drawn = masks_per_row(mask, "all" if n_masks is None else n_masks)
     _verify(lowered, mask, params)
-    masks = None
+    known, masks = np.maximum(rows.untraced, 0), None
     if drawn is not None:
         assert key is not None
         if mask.is_adaptive:
             verify_untraced(codes, "x")  # Masks that look at x are drawn from its values.
-        masks = _drawn(host, named, params, np.zeros(codes.shape, np.int32) if is_traced(codes) else known, drawn, key)
-    if is_traced(codes):
-        form, own = make_loss(host, device, mask, drawn, codes.shape[1]), None if masks is None else jnp.asarray(masks)
-        return jnp.where((codes < 0).any(axis=0), jnp.nan, complete_rows(form, params, jnp.maximum(codes, 0), own))
+        masks = _drawn(host, named, params, known, drawn, key)
+    if rows.lacks is not None:
+        return _traced_losses(host, named, params, rows, masks, drawn)
     kinds = sort_rows(host, mask, name, codes, masks, impute=False)
     own = None if masks is None else masks[:, :, kinds.complete]
     verify_blocks(host, device, params, mask, known[:, kinds.complete], own)
     form, parts = make_loss(host, device, mask, drawn, len(kinds.complete)), []
     if len(kinds.complete):
-        rows = known[:, kinds.complete], own
-        cost = form.row_terms(1 if masks is None else len(masks), 1 if masks is None else masks.shape[1])
-        parts.append((kinds.complete, over_rows(lambda some: complete_rows(form, params, *some), rows, params, cost)))
+        whole = known[:, kinds.complete], own
+        cost = form.row_terms(*_each(masks))
+        parts.append((kinds.complete, over_rows(lambda some: complete_rows(form, params, *some), whole, params, cost)))
     if len(kinds.summed):
         parts.append((kinds.summed, _summed(host, device, codes, kinds, params)))
     return placed(codes.shape[1], parts)
+
+
+def _each(masks: np.ndarray | None) -> tuple[int, ...]:
+    """Return the number of masks of a row and of their members, 1 and 1 for all masks."""
+    return (1, 1) if masks is None else masks.shape[:2]
+
+
+def _traced_losses(
+    host: FactorGraph, named: tuple[str, AbstractMask], params: Params, rows: Data, masks: np.ndarray | None, drawn: int | None
+) -> jax.Array:
+    """Return the loss of each row that JAX traces; nan for a row with an invalid code."""
+    assert rows.lacks is not None
+    device, (name, mask), lacks = derive.graph_arrays(host), named, rows.lacks
+    codes, is_whole = jnp.maximum(rows.codes, -int(lacks.any())), not lacks.any()
+    if is_whole:
+        form = make_loss(host, device, mask, drawn, codes.shape[1])
+        cost = form.row_terms(*_each(masks))
+    else:
+        plan = plan_traced(host, mask, name, rows, drawn or mask.support_size)
+        form, cost, is_whole = derive.hidden_loss(host, device, plan, mask, masks is not None), plan.entries, plan.whole
+    found = over_rows(lambda some: hidden_losses(form, params, *some), (codes, masks), params, cost)
+    if not is_whole:
+        found = jnp.where(traced_completions(host, device, params, rows) == -jnp.inf, jnp.inf, found)
+    return jnp.where(rows.is_invalid, jnp.nan, found)
 
 
 def _drawn(host: FactorGraph, named: tuple[str, AbstractMask], params: Params, codes: np.ndarray, count: int, key: jax.Array) -> np.ndarray:
@@ -220,7 +250,7 @@ def _summed(host: FactorGraph, device: derive.Graph, codes: np.ndarray, kinds: S
     return (jnp if is_traced([found, impossible]) else np).where(impossible, np.inf, found)
 
 
-def _row_weights(weights: Any, losses: AnyArray) -> AnyArray:
+def _row_weights(weights: ArrayLike, losses: AnyArray) -> AnyArray:
     if is_traced(weights):
-        return weights.astype(losses.dtype)
+        return jnp.asarray(weights, losses.dtype)
     return np.asarray(verified_weights(weights, losses.shape[0]), losses.dtype)

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._types import AnyArray
 from ..data import is_traced
-from ..derive import Graph, compiled, float_type, on_device
+from ..derive import Chunks, Graph, compiled, float_type, on_device
 from .limits import CALL_SIZES, LARGE_CALL, MOST_EVALUATED, WORTH_MERGING_ROWS
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def over_rows(function: Callable[[PyTree], PyTree], rows: PyTree, params: PyTree
     Args:
         function: a function of `rows` on the device. It returns arrays whose last axis is rows, and
             treats each row separately.
-        rows: arrays of the host in any nesting, whose last axis is rows.
+        rows: arrays of the host, or traced ones, in any nesting, whose last axis is rows.
         params: the parameters that the function uses.
         cost: factor evaluations, or table entries, of one row.
 
@@ -40,8 +40,8 @@ def over_rows(function: Callable[[PyTree], PyTree], rows: PyTree, params: PyTree
     """
     count = jax.tree.leaves(rows)[0].shape[-1]
     # If JAX traces the caller, nothing on the device has a value.
-    if is_traced([params, on_device(0)]):
-        return _traced(function, rows, count, _most(cost))
+    if is_traced([params, rows, on_device(0)]):
+        return _traced(function, jax.tree.map(lambda a: a if is_traced(a) else on_device(a), rows), count, _most(cost))
     size, parts = size_of(count, cost), []
     for start in range(0, max(count, 1), size):
         piece = jax.tree.map(lambda a, start=start: on_device(_piece(a, start, size)), rows)
@@ -52,9 +52,8 @@ def over_rows(function: Callable[[PyTree], PyTree], rows: PyTree, params: PyTree
 def _traced(function: Callable[[PyTree], PyTree], rows: PyTree, count: int, most: int) -> PyTree:
     """Apply a function of rows under tracing: at once, or by a loop over pieces."""
     if count <= most:
-        return function(jax.tree.map(on_device, rows))
-    pieces = [jax.tree.map(lambda a, start=start: _piece(a, start, most), rows) for start in range(0, count, most)]
-    found = jax.lax.map(function, jax.tree.map(lambda *a: on_device(np.stack(a)), *pieces))
+        return function(rows)
+    found = jax.lax.map(function, jax.tree.map(Chunks(most).split_any, rows))
     return jax.tree.map(lambda a: jnp.moveaxis(a, 0, -2).reshape(*a.shape[1:-1], -1)[..., :count], found)
 
 

@@ -18,6 +18,7 @@ from .._diagnostics import GmlmError, GmlmWarning, counted, fail, is_one_of, lis
 from .._progress import shows_progress, waiting
 from .._types import AnyArray, ArrayLike, Clamp, Given, JsonObject, Likelihood, Missing, ObserveLike, Place, Prompt, Rows
 from ..data import (
+    Data,
     at_once,
     bound_dataset,
     bound_mask,
@@ -59,6 +60,7 @@ from ..evaluate import (
     parameters,
     prefix_codes,
     substitution_effects,
+    traced_completions,
     verified_level,
     verified_partition,
 )
@@ -130,8 +132,8 @@ class JointModel(Model):
 
         Args:
             params: the parameters.
-            x: the configurations. JAX may trace complete ones, as numbers, here and in `log_prob`;
-                the value of a row with a number that no cell has is then nan.
+            x: the configurations. JAX may trace them, as numbers, here and in `log_prob`; the value
+                of a row with a number that no cell has is then nan.
             missing: the value that marks a missing cell, as in `fit`. Missing cells are summed out:
                 the result is the log of the sum of exp(log p) over their values.
             given: the data of given variables, as in `fit`.
@@ -143,8 +145,7 @@ class JointModel(Model):
         lowered, rows = bound_rows(self.lowered, x, missing, given, may_be_traced=True)
         arrays = self._params(params, lowered, summed=False)
         if is_traced(rows.codes):
-            found = derive.compiled.log_potential(self._device(lowered), arrays, jnp.maximum(rows.codes, 0))
-            return answer(jnp.where((rows.codes < 0).any(axis=0), jnp.nan, found), rows.shape)
+            return answer(traced_completions(lowered.graph, self._device(lowered), arrays, rows), rows.shape)
         kept, codes = self._contractions, rows.codes
         if lowered is self.lowered and self._counted is not kept and (codes < 0).any():
             # The partial sums of gates are summed out with the missing cells.
@@ -396,10 +397,7 @@ class JointModel(Model):
 
         Reference: Pearl 1988; Yedidia, Freeman and Weiss 2005; Wainwright and Jordan 2008.
         """
-        if method is None and is_traced([params, x]):
-            told = self if likelihood is None else self._given_evidence(likelihood)
-            return told._traced_marginals(params, clamp, given, over, x, missing)
-        with evaluated():
+        with evaluated([params, x]):
             return self._marginals(params, clamp, given, over, x, missing, method, likelihood)
 
     def _marginals(
@@ -412,7 +410,7 @@ class JointModel(Model):
         missing: Missing | None,
         method: BeliefPropagation | MeanField | Chains | str | None,
         likelihood: Likelihood | None,
-    ) -> Marginals:
+    ) -> Any:
         if likelihood is not None:
             return self._given_evidence(likelihood)._marginals(params, clamp, given, over, x, missing, method, None)
         if method is not None:
@@ -432,56 +430,21 @@ class JointModel(Model):
             return found.only(v.name for v in self.graph.variables)
         if x is not None:
             _verify_alone("marginals", clamp=clamp, over=over)
-            lowered, rows = bound_rows(self.lowered, x, missing, in_row_order(self.graph, given, row_index(self.graph, x)))
-            # The partial sums are the last cells.
-            counts = np.full((self._counted.graph.n_cells - len(rows.codes), rows.codes.shape[1]), -1)
-            tables = exact.marginals_of_rows(*self._elimination(params, lowered), np.concatenate([rows.codes, counts]), rows.shape)
-            return self._named(tables)
-        found = encode_given(self.graph, given)
-        asked = *self._elimination(params, self._bound(found)), clamp, found
-        if over is not None:
-            groups = cell_groups(self.graph, over)
-            joint = {group: exact.joint_marginals(*asked, cells) for group, cells in groups.items()}
-            return Marginals(joint, self.graph.variables)
-        return self._named(exact.marginals(*asked))
-
-    def _named(self, tables: Mapping[str, np.ndarray]) -> Marginals:
-        variables = self.graph.variables
-        return Marginals({v.name: tables[v.name] for v in variables}, variables)
-
-    def _traced_marginals(
-        self,
-        params: Params,
-        clamp: Clamp | None,
-        given: Given | None,
-        over: Sequence[Sequence[Place]] | None,
-        x: Rows | None,
-        missing: Missing | None,
-    ) -> Any:
-        """Return exact marginals where JAX traces the parameters or the rows."""
-        kept, lead = self._counted, ()
-        if x is None:
-            found = encode_given(self.graph, given)
-            lowered = self._bound(found)
-            asked = kept, self._device(lowered, counted=True), self._params(params, lowered), clamp, found
-            if over is not None:
-                return {group: exact.joint_marginals(*asked, cells) for group, cells in cell_groups(self.graph, over).items()}
-            tables = exact.marginals(*asked)
-        else:
-            _verify_alone("marginals", clamp=clamp, over=over)
             given = given if is_traced(x) else in_row_order(self.graph, given, row_index(self.graph, x))
-            lowered, rows = bound_rows(self.lowered, x, missing, given, may_be_traced=True, complete=False)
-            asked, lead = (kept, self._device(lowered, counted=True), self._params(params, lowered)), rows.shape
-            counts = np.full((kept.graph.n_cells - len(rows.codes), rows.codes.shape[1]), -1, np.int32)
-            if is_traced(rows.codes):
-                known = np.array([v.role == "var" or (isinstance(x, Mapping) and v.name in x) for v in self.graph.variables])
-                known = np.repeat(known, [v.size for v in self.graph.variables])
-                known = np.append(known, np.zeros(kept.graph.n_cells - len(known), bool))
-                codes = jnp.concatenate([rows.codes, counts])
-                tables = exact.by_variable(kept.graph, exact.traced_marginals(*asked, known, codes), lead)
-            else:
-                tables = exact.marginals_of_rows(*asked, np.concatenate([rows.codes, counts]), lead)
-        return {v.name: tables[v.name] for v in self.graph.variables}
+            lowered, rows = bound_rows(self.lowered, x, missing, given, may_be_traced=True)
+            tables = exact.marginals_of_rows(*self._elimination(params, lowered), rows)
+        else:
+            found = encode_given(self.graph, given)
+            asked = *self._elimination(params, self._bound(found)), clamp, found
+            if over is not None:
+                groups = cell_groups(self.graph, over)
+                return self._told({group: exact.joint_marginals(*asked, cells) for group, cells in groups.items()})
+            tables = exact.marginals(*asked)
+        return self._told({v.name: tables[v.name] for v in self.graph.variables})
+
+    def _told(self, tables: Mapping[Any, np.ndarray]) -> Any:
+        """Return tables with the names of values; traced ones in a plain dict, which JAX takes."""
+        return tables if is_traced([*tables.values()]) else Marginals(tables, self.graph.variables)
 
     @at_once
     def map(
@@ -566,20 +529,10 @@ class JointModel(Model):
         codes, value = exact.best(*self._elimination(params, self._bound(found), maximised=True), clamp, found)
         return codes, np.asarray(value).reshape(() if found is None else found.shape)[()]
 
-    def _best_of_rows(
-        self,
-        params: Params,
-        x: Rows,
-        missing: Missing | None,
-        given: Given | None,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _best_of_rows(self, params: Params, x: Rows, missing: Missing | None, given: Given | None) -> tuple[np.ndarray, np.ndarray]:
         """Return the codes (cells, rows), and the unnormalised log p of the rows of x."""
         lowered, rows = bound_rows(self.lowered, x, missing, given)
-        kept, device, known = self._elimination(params, lowered, maximised=True)
-        # The partial sums are the last cells.
-        more = kept.graph.n_cells - len(rows.codes)
-        told = np.pad(rows.codes, ((0, more), (0, 0)), constant_values=-1)
-        codes, value = exact.modes_of_rows(kept, device, known, told)
+        codes, value = exact.modes_of_rows(*self._elimination(params, lowered, maximised=True), rows)
         return codes, value.reshape(rows.shape)[()]
 
     def approximation_gap(
@@ -745,7 +698,7 @@ class JointModel(Model):
 
         Args:
             params: the parameters.
-            x: the rows. JAX may trace complete rows, as in `log_potential`.
+            x: the rows. JAX may trace them, as in `log_potential`.
             mask: the mask's name.
             weights: one weight per row.
             key: a JAX key or a seed. With `n_masks`, that many masks per row are drawn instead of
@@ -765,7 +718,7 @@ class JointModel(Model):
         """
         lowered, rows = bound_rows(self.lowered, x, missing, given, may_be_traced=True)
         known, weights = self._params(params, lowered), rows.matched(weights, "weights")
-        found = named_conditionals.loss(lowered, self._mask(mask, lowered), known, rows.codes, weights, key, n_masks)
+        found = named_conditionals.loss(lowered, self._mask(mask, lowered), known, rows, weights, key, n_masks)
         return parameters.verified_answer(lowered.graph, found, -jnp.inf)
 
     @at_once
@@ -1483,7 +1436,7 @@ class JointModel(Model):
         with evaluated(params):
             return parameters.as_params(lowered.graph, params, summed=summed)
 
-    def _log_partition_or_nan(self, params: Params, given: Given | None, most: float = np.inf) -> Any:
+    def _log_partition_or_nan(self, params: Params, given: Given | None, most: float = np.inf) -> np.ndarray | float:
         """Return log Z, or nan if it is not affordable or takes more than so many operations."""
         if not self.graph.is_normalised and not self._counted.is_affordable(most):
             return np.nan
@@ -1547,7 +1500,7 @@ class JointModel(Model):
         """Return the contractions, the device graph and its parameters, for exact answers."""
         kept = self._maximised if maximised else self._counted
         device = self._device(lowered, counted=True) if kept is self._counted else derive.graph_arrays(kept.graph)
-        return kept, device, self._known(params, lowered)
+        return kept, device, self._known(params, lowered) if maximised else self._params(params, lowered)
 
     def _tabled(self, kept: exact.Contractions) -> FactorGraph:
         """Return the graph of `_counted` or `_maximised` with tables in the place of links, for messages."""
@@ -1593,7 +1546,7 @@ class JointModel(Model):
     def _laws(self) -> dict[str, Law]:
         return {}
 
-    def _wildtype(self, wildtype: Rows, missing: Missing | None, given: Given | None) -> Any:
+    def _wildtype(self, wildtype: Rows, missing: Missing | None, given: Given | None) -> tuple[Lowered, Data]:
         try:
             return bound_rows(self.lowered, wildtype, missing, given)
         except GmlmError as error:

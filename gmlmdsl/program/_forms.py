@@ -10,6 +10,8 @@ The table has four users:
 
 from __future__ import annotations
 
+from functools import partial
+
 from ._form import BLOCKS as BLOCKS
 from ._form import BOOLEAN as BOOLEAN
 from ._form import CELL_VALUE as CELL_VALUE
@@ -45,9 +47,9 @@ from ._network_forms import GUIDED, NETWORKS, SAMPLERS, SEEN, VALUES, VERIFIERS
 
 _WRAP = named("wrap", BOOLEAN, "join the last node to the first along each axis; no second edge is added on an axis of 2", "false")
 _VARIABLES = Option("variables", VARIABLES, "the variables whose cells it uses; by default every `var`", required=False)
+_graph, _mask, _law = (partial(Form, group) for group in ("graph", "mask", "distribution"))
 GRAPHS = (
-    Form(
-        "graph",
+    _graph(
         "grid",
         (
             Option("n", SIZE, "rows"),
@@ -57,22 +59,19 @@ GRAPHS = (
         ),
         "The n by m lattice, or one with more axes. Nodes are 0..nm-1 in row-major order. With two axes, it has `.rows` and `.columns`.",
     ),
-    Form(
-        "graph",
+    _graph(
         "triangular",
         (Option("n", SIZE, "rows"), Option("m", SIZE, "columns"), _WRAP),
         "The n by m triangular lattice: `grid` with one more edge from each node, to the node one row below and one column to the right.",
     ),
-    Form("graph", "chain", (Option("n", SIZE, "nodes"), _WRAP), "A chain of nodes 0..n-1, each joined to the next."),
-    Form("graph", "complete", (Option("nodes", SIZE, "nodes"),), "Every unordered pair of nodes."),
-    Form(
-        "graph",
+    _graph("chain", (Option("n", SIZE, "nodes"), _WRAP), "A chain of nodes 0..n-1, each joined to the next."),
+    _graph("complete", (Option("nodes", SIZE, "nodes"),), "Every unordered pair of nodes."),
+    _graph(
         "bipartite",
         (Option("a", SIZE, "left nodes"), Option("b", SIZE, "right nodes")),
         "All pairs (i in a, j in b). It has only `.edges`.",
     ),
-    Form(
-        "graph",
+    _graph(
         "edges",
         (
             Option("pairs", INPUT, "an integer input of shape (number of edges, 2)"),
@@ -83,22 +82,19 @@ GRAPHS = (
 )
 
 DISTRIBUTIONS = (
-    Form(
-        "distribution",
+    _law(
         "normal",
         (Option("mean", NUMBER, "mean"), Option("sd", NUMBER, "standard deviation, above 0")),
         "Gaussian.",
         support="real",
     ),
-    Form(
-        "distribution",
+    _law(
         "laplace",
         (Option("mean", NUMBER, "location"), Option("scale", NUMBER, "scale, above 0")),
         "Double exponential.",
         support="real",
     ),
-    Form(
-        "distribution",
+    _law(
         "student_t",
         (
             Option("df", NUMBER, "degrees of freedom, above 0"),
@@ -108,8 +104,7 @@ DISTRIBUTIONS = (
         "Student's t.",
         support="real",
     ),
-    Form(
-        "distribution",
+    _law(
         "spike_slab",
         (
             Option("sd", NUMBER, "standard deviation of the slab, above 0"),
@@ -118,44 +113,38 @@ DISTRIBUTIONS = (
         "Normal around 0 with the given probability, otherwise exactly 0. `Model.posterior` samples it; `fit` does not accept it.",
         support="unbounded",
     ),
-    Form(
-        "distribution",
+    _law(
         "half_normal",
         (Option("sd", NUMBER, "standard deviation of the unrestricted normal, above 0"),),
         "Normal around 0, restricted to numbers above 0. The parameter is `positive`.",
         support="positive",
     ),
-    Form(
-        "distribution",
+    _law(
         "half_cauchy",
         (Option("scale", NUMBER, "scale of the unrestricted Cauchy, above 0"),),
         "Cauchy around 0, restricted to numbers above 0.",
         support="positive",
     ),
-    Form("distribution", "exponential", (Option("rate", NUMBER, "rate, above 0"),), "Exponential.", support="positive"),
-    Form(
-        "distribution",
+    _law("exponential", (Option("rate", NUMBER, "rate, above 0"),), "Exponential.", support="positive"),
+    _law(
         "gamma",
         (Option("shape", NUMBER, "shape, above 0"), Option("rate", NUMBER, "rate, above 0")),
         "Gamma. The density is unbounded at 0 for a shape below 1.",
         support="positive",
     ),
-    Form(
-        "distribution",
+    _law(
         "beta",
         (Option("a", NUMBER, "first shape, above 0"), Option("b", NUMBER, "second shape, above 0")),
         "Beta. The density is unbounded if a shape is below 1.",
         support="unit",
     ),
-    Form(
-        "distribution",
+    _law(
         "dirichlet",
         (Option("concentration", NUMBER, "concentration of every entry, or a list with one for each, above 0"),),
         "Dirichlet on the last axis. The density is unbounded for a concentration below 1.",
         support="simplex",
     ),
-    Form(
-        "distribution",
+    _law(
         "categorical",
         (
             Option(
@@ -168,15 +157,13 @@ DISTRIBUTIONS = (
         "Distribution of a variable: log p(z | parents).",
         support="cell",
     ),
-    Form(
-        "distribution",
+    _law(
         "bernoulli",
         (Option("probability", PROBABILITY, "probability of 1 (of +1 for a spin), or `logit = ..` with its log odds"),),
         "Distribution of a bit or spin: log p(z | parents).",
         support="cell",
     ),
-    Form(
-        "distribution",
+    _law(
         "binomial",
         (
             Option("n", PROBABILITY, "number of trials, equal for all cells of the variable, whose type is `range(n + 1)`"),
@@ -185,8 +172,7 @@ DISTRIBUTIONS = (
         "Distribution of a range: the number of successes.",
         support="cell",
     ),
-    Form(
-        "distribution",
+    _law(
         "ordered_logistic",
         (
             Option("location", PROBABILITY, "a number"),
@@ -198,23 +184,20 @@ DISTRIBUTIONS = (
 )
 
 MASKS = (
-    Form(
-        "mask",
+    _mask(
         "subsets",
         (_VARIABLES, named("size", INTEGER, "k, the number of cells", required=True), *SEEN),
         "A uniform draw of k cells (Li et al. 2024, Definition 3).",
         block_size="size",
     ),
-    Form(
-        "mask",
+    _mask(
         "stripes",
         (_VARIABLES, named("width", INTEGER, "k, the number of cells", required=True), *SEEN),
         "A uniform draw of k consecutive cells, in the order of the cells: x[0] to x[k - 1], x[1] to x[k], and so on.",
         block_size="width",
     ),
-    Form("mask", "everything", (_VARIABLES, *SEEN), "All cells at once: maximum likelihood."),
-    Form(
-        "mask",
+    _mask("everything", (_VARIABLES, *SEEN), "All cells at once: maximum likelihood."),
+    _mask(
         "blocks",
         (
             Option("blocks", BLOCKS, "sets of cells, or `G.rows`, `G.columns`, `G.edges` if one variable runs over the nodes of `G`"),
@@ -222,29 +205,25 @@ MASKS = (
         ),
         "A uniform draw of one of the blocks.",
     ),
-    Form(
-        "mask",
+    _mask(
         "bernoulli",
         (_VARIABLES, named("rate", RATE, "a number, or `uniform(a, b)` drawn once per mask", required=True), *SEEN),
         "Every cell independently with probability `rate`.",
     ),
-    Form(
-        "mask",
+    _mask(
         "percolation",
         (Option("edges", BLOCKS, "pairs of cells, or `G.edges`, of the one variable over the nodes of G"),),
         "The cluster of a random cell, formed by bonds on these edges, redrawn among its images under symmetries of factors (Wolff 1989) "
         "and of each `require` (Kempe chains). Only for updates. It may be written `cluster`.",
         synonym="cluster",
     ),
-    Form(
-        "mask",
+    _mask(
         "least_confident",
         (_VARIABLES, named("count", INTEGER, "number of cells", required=True)),
         "The cells whose present values have the lowest probabilities in a `conditional` model. Only with `independently`.",
         block_size="count",
     ),
-    Form(
-        "mask",
+    _mask(
         "visits",
         (Option("sampler", SAMPLER, "a sampler of the model that decodes, with places that do not depend on drawn values"),),
         "The cells that a sampler hides in a random pass. The cells that it settles are scored, weighted so that the loss is the bound of "

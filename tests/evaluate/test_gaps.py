@@ -14,6 +14,7 @@ import gmlmdsl as gm
 import gmlmdsl.derive._listed as moments
 import gmlmdsl.evaluate._missing as missing_cells
 import gmlmdsl.plan._gaps as planned
+from gmlmdsl.data import Data
 from gmlmdsl.derive import ListedRows, graph_arrays, listed_second_order
 from gmlmdsl.evaluate._named_conditionals import row_losses
 from gmlmdsl.fit._fit import make_objective
@@ -91,7 +92,7 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("float64", "apart")
 def test_losses_of_terms_that_are_apart(mixed: gm.BoundProgram, oracle: Oracle, codes: np.ndarray) -> None:
     params = oracle.random_params(1)
-    found = row_losses(*lowered(mixed, "one"), {k: jnp.asarray(v) for k, v in params.items()}, codes.T, None, None)
+    found = row_losses(*lowered(mixed, "one"), {k: jnp.asarray(v) for k, v in params.items()}, Data(codes.T, (len(codes),)), None, None)
     np.testing.assert_allclose(found, oracle.row_losses(params, codes, "one"), **EXACT)
 
 
@@ -103,7 +104,7 @@ def test_losses_and_gradients_of_every_kind_of_factor(mixed: gm.BoundProgram, or
     low, chosen = lowered(mixed, mask)
 
     def rows(p: dict) -> jax.Array:
-        return row_losses(low, chosen, p, codes.T, None, None)
+        return row_losses(low, chosen, p, Data(codes.T, (len(codes),)), None, None)
 
     given = {k: jnp.asarray(v) for k, v in params.items()}
     np.testing.assert_allclose(rows(given), oracle.row_losses(params, codes, mask), **EXACT)
@@ -206,7 +207,7 @@ def test_a_row_too_dear_to_list_is_eliminated_alone() -> None:
     for row in rows:
         without = [np.where(np.arange(26) == k, 0, row) for k in range(26)]
         expected.append(np.mean([chain_log_sum(w, 0.3, 0.7) - chain_log_sum(row, 0.3, 0.7) for w in without]))
-    np.testing.assert_allclose(row_losses(low, (name, mask), params, codes.T, None, None), expected, **EXACT)
+    np.testing.assert_allclose(row_losses(low, (name, mask), params, Data(codes.T, (len(codes),)), None, None), expected, **EXACT)
 
 
 @pytest.mark.slow
@@ -264,7 +265,7 @@ def test_rows_of_a_latent_model_with_nothing_observed_cost_nothing() -> None:
     found = missing_cells.sort_rows(low.graph, mask, name, codes.T, None, None)
     assert (found.eliminated.tolist(), found.unseen.tolist()) == ([0, 2], [1])
     assert (found.report.summed, found.report.unseen) == (3, 1)
-    assert float(row_losses(low, (name, mask), {"w": jnp.asarray(0.4)}, codes.T, None, None)[1]) == 0.0
+    assert float(row_losses(low, (name, mask), {"w": jnp.asarray(0.4)}, Data(codes.T, (len(codes),)), None, None)[1]) == 0.0
 
 
 VOTING = """
@@ -307,5 +308,5 @@ def test_the_house_votes_on_their_real_file() -> None:
         flipped = np.logaddexp.reduce(energy[:, None] - 2 * spins * fields, axis=0)
         observed = np.logaddexp.reduce(energy)
         expected.append(np.where(row < 0, 0.0, np.logaddexp(flipped, observed) - observed).mean())
-    losses = row_losses(low, (name, mask), {"h": jnp.asarray(h), "J": jnp.asarray(J)}, codes.T, None, None)
+    losses = row_losses(low, (name, mask), {"h": jnp.asarray(h), "J": jnp.asarray(J)}, Data(codes.T, (len(codes),)), None, None)
     np.testing.assert_allclose(losses, expected, **EXACT)

@@ -98,7 +98,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "E509": lambda path: model().sample(P, draws=1, init=[0, 0]),
     "E510": lambda path: model().fit(ROWS, mask="one", given={"y": [0]}),
     "E512": lambda path: model().marginals(P, clamp={"x": [0, 0]}),
-    "E513": lambda path: jax.jit(lambda x: model().log_prob(P, x, missing=-1))(jax.numpy.asarray(ROWS)),
+    "E513": lambda path: jax.jit(lambda x: model().map(P, x=x))(jax.numpy.asarray(ROWS)),
     "E514": lambda path: model("model m {\n  var x : bit\n  param h\n  factor exp(h * x)\n}\n").log_partition({"h": 1000.0}),
     "E520": lambda path: gm.load_fit(write(path / "a.fit", "no fit")),
     "E120": lambda path: gm.load_fit(path / "none.fit"),
