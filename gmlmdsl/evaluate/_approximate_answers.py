@@ -13,11 +13,11 @@ from .._types import Clamp
 from ..data import clamped_cells, generator
 from ..derive import float_type
 from ..graph import FactorGraph, GivenRows
-from ..plan import searched, with_forced
+from ..plan import searched
 from . import limits
 from ._approximation_methods import ApproximateMarginals, BeliefPropagation, MaxProduct, MeanField, ModeMethod, Record, SimulatedAnnealing
 from ._clamped_tables import ClampedTables, clamped_tables, colour_blocks
-from ._contractions import contradiction, impossible, verify_possible
+from ._contractions import forced_cells, impossible, verify_possible
 from ._exact_answers import by_variable, known_rows, with_known
 from ._mean_field import MeanFieldAscent
 from ._message_passing import Contradiction, Flooding, log_sum, maximum, passed
@@ -38,19 +38,17 @@ class _Clamped:
         inner: booleans over the free cells: the partial sums of gates.
         held: booleans of the known cells, shape (cells,).
         codes: their values.
+        params: parameters on the host.
         tables: the factors of the free cells.
     """
 
     def __init__(self, graph: FactorGraph, params: Params, clamp: Clamp | None, given: GivenRows | None, own: int, evaluates: bool = False):
         held, codes = clamped_cells(graph, clamp)
-        if held.any() and graph.requires:
-            found = with_forced(graph, held, codes)
-            if found is None:
-                raise contradiction(graph, held, lambda rest: with_forced(graph, rest, codes) is not None)
-            held, codes = found
-        self.graph, self.held = graph, held
-        self.codes = np.where(held, codes, known_rows(graph, given)[:, 0])
         arrays = {name: np.asarray(value, float) for name, value in params.items()}
+        if held.any():
+            held, codes = forced_cells(graph, held, codes, arrays)
+        self.graph, self.held, self.params = graph, held, arrays
+        self.codes = np.where(held, codes, known_rows(graph, given)[:, 0])
         self.tables = clamped_tables(graph, arrays, held, self.codes, evaluates)
         verify_possible(np.array(self.tables.constant), held)
         self.inner = self.tables.free >= own
@@ -235,7 +233,7 @@ def _possible(clamped: _Clamped, search: ModeSearch, ends: Array) -> Array:
     def accepts(codes: Array) -> bool:
         return bool(tables.log_potential(codes[tables.free, None])[0] > -np.inf)
 
-    found = searched(clamped.graph, clamped.held, clamped.codes, np.random.default_rng(0), accepts)
+    found = searched(clamped.graph, clamped.held, clamped.codes, clamped.params, np.random.default_rng(0), accepts)
     if found is not None:
         return search.descended(found[tables.free, None].astype(int))[:, 0]
     message = "the search found no configuration of positive probability"

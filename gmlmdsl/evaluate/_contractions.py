@@ -182,11 +182,11 @@ class Contractions:
         summed = known & self.graph.linked
         return seen_term(self.graph, c, summed[:, None], codes) if summed.any() else None
 
-    def clamped(self, clamp: Clamp | None) -> tuple[Array, Array]:
+    def clamped(self, clamp: Clamp | None, params: Params) -> tuple[Array, Array]:
         """Return which cells are clamped, and their values.
 
         Cells whose values follow from these are added if the contraction of all cells is not
-        affordable.
+        affordable. If parameters are traced, they follow from factors without parameters.
 
         Raises:
             GmlmError: E512 where some cell has no value left.
@@ -194,10 +194,8 @@ class Contractions:
         held, codes = clamped_cells(self.graph, clamp)
         if not held.any() or self.is_affordable():
             return held, codes
-        found = with_forced(self.graph, held, codes)
-        if found is None:
-            raise contradiction(self.graph, held, lambda rest: with_forced(self.graph, rest, codes) is not None)
-        return found
+        known = {name: np.asarray(a, float) for name, a in params.items() if not is_traced(a)}
+        return forced_cells(self.graph, held, codes, known)
 
     def affordable(self, what: str) -> derive.Contraction | None:
         """Return the contraction of all cells, or None if its cost or its tables are too large."""
@@ -217,6 +215,18 @@ class Contractions:
             except GmlmError:
                 self._exceeded = most
         return known.tobytes() in self._plans and self.plan(known, "").flops <= most
+
+
+def forced_cells(graph: FactorGraph, held: Array, codes: Array, params: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Return clamped cells with those whose values follow from them, see `with_forced`.
+
+    Raises:
+        GmlmError: E512 where some cell has no value left.
+    """
+    found = with_forced(graph, held, codes, params)
+    if found is None:
+        raise contradiction(graph, held, lambda rest: with_forced(graph, rest, codes, params) is not None)
+    return found
 
 
 def seen_term(graph: FactorGraph, c: derive.Contraction, known: Array, codes: AnyArray) -> Any:

@@ -184,7 +184,7 @@ def marginals(kept: Contractions, device: derive.Graph, params: Params, clamp: C
         GmlmError: E601 with the cost; E512 if no configuration agrees with the clamped cells.
     """
     graph = kept.graph
-    held, codes = _start(kept, clamp, given)
+    held, codes = _start(kept, clamp, given, params)
     lead = () if given is None else given.shape
     engine = kept.on_host(held, params, codes.shape[1], limits.LAW_PASSES, keeps=True)
     if engine is not None:
@@ -415,7 +415,7 @@ def joint_marginals(
             configuration agrees with the clamped cells.
     """
     graph = kept.graph
-    held, codes = _start(kept, clamp, given)
+    held, codes = _start(kept, clamp, given, params)
     sizes, rows = graph.sizes[cells], codes.shape[1]
     if not sizes.astype(float).prod() <= limits.MOST_JOINT:
         message = f"a joint distribution of {sizes.astype(float).prod():.3g} values: up to {limits.MOST_JOINT:,} are given"
@@ -511,7 +511,7 @@ def best(
     Raises:
         GmlmError: E601 with the cost; E512 if no configuration agrees with the clamped cells.
     """
-    return _mode(kept, device, params, *_start(kept, clamp, given))
+    return _mode(kept, device, params, *_start(kept, clamp, given, params))
 
 
 def modes_of_rows(kept: Contractions, device: derive.Graph, params: Params, x: Data) -> tuple[Array, Array]:
@@ -614,7 +614,8 @@ def _satisfying(graph: FactorGraph, device: derive.Graph, params: Params, held: 
     def value(found: Array) -> Array:
         return np.asarray(derive.compiled.log_potential(device, params, jnp.asarray(found[:, None])))
 
-    found = searched(graph, held, codes[:, 0], np.random.default_rng(0), lambda c: bool(value(c)[0] > -np.inf))
+    known, rng = {name: np.asarray(a, float) for name, a in params.items()}, np.random.default_rng(0)
+    found = searched(graph, held, codes[:, 0], known, rng, lambda c: bool(value(c)[0] > -np.inf))
     return None if found is None else (found[:, None], value(found))
 
 
@@ -652,9 +653,9 @@ def independent_kernel(
     return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
 
 
-def _start(kept: Contractions, clamp: Clamp | None, given: GivenRows | None) -> tuple[Array, Array]:
+def _start(kept: Contractions, clamp: Clamp | None, given: GivenRows | None, params: Params) -> tuple[Array, Array]:
     """Return booleans of the known cells, and codes (cells, rows) that hold their values."""
-    held, codes = kept.clamped(clamp)
+    held, codes = kept.clamped(clamp, params)
     return held, np.where(held[:, None], codes[:, None], known_rows(kept.graph, given)).astype(np.int32)
 
 

@@ -1,17 +1,19 @@
-"""Cells whose values follow from fixed cells by requirements, as in a Sudoku."""
+"""Cells whose values follow from fixed cells by requirements and zeros of tables, as in a Sudoku."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..graph import FactorGraph, FactorGroup
+from ..graph import FactorGraph, FactorGroup, grouped, range_of
 from ..graph.nodes import evaluate, numpy_leaves
 from .limits import MOST_FORCED_VALUES, MOST_JOINED, MOST_PROBED
 
 Array = np.ndarray
+Params = Mapping[str, np.ndarray]
 # Steps of a search for a configuration: of the first try, how much longer each later try is, and
 # the most of all tries.
 BRANCHES, LONGER, MOST_BRANCHES = 100, 1.5, 4_000
@@ -19,11 +21,11 @@ BRANCHES, LONGER, MOST_BRANCHES = 100, 1.5, 4_000
 
 @dataclass(frozen=True)
 class _Rules:
-    """Requirements of one or two cells as tables, and sets of cells that take each value once.
+    """Factors that may be zero as tables, and sets of cells that take each value once.
 
     Attributes:
-        tables: cells of shape (n, 2), and the pairs of values that a requirement admits, of shape
-            (n, values, values).
+        tables: cells of shape (n, k), and whether their values are possible together, of shape
+            (n, values of the first cell, .., of the last cell).
         once: the cells of each set, of shape (sets, values).
     """
 
@@ -33,18 +35,15 @@ class _Rules:
     def narrowed(self, left: Array) -> Array | None:
         """Return the values that remain, or None if a cell has none.
 
-        Two rules apply until nothing changes. A value needs a value of every other cell that goes
-        with it (arc consistency). A value of a set that one cell alone can take is taken there.
+        Two rules apply until nothing changes. A value needs values of the other cells of each
+        factor that go with it (arc consistency). A value of a set that one cell alone can take is
+        taken there.
         """
         before = -1
         while left.sum() != before:
             before = left.sum()
             for cells, good in self.tables:
-                for one, other, table in ((0, 1, good), (1, 0, good.swapaxes(1, 2))):
-                    supported = (table & left[cells[:, other], None, : table.shape[2]]).any(axis=2)
-                    unsupported = np.zeros_like(left)
-                    np.logical_or.at(unsupported[:, : table.shape[1]], cells[:, one], ~supported)
-                    left = left & ~unsupported
+                left = left & ~_unsupported(left, cells, good)
             if len(self.once):
                 inside = left[self.once][:, :, : self.once.shape[1]]  # Axes: sets, cells, values.
                 if not inside.any(axis=1).all():
@@ -60,23 +59,36 @@ class _Rules:
         return left
 
 
-def with_forced(graph: FactorGraph, held: Array, codes: Array) -> tuple[Array, Array] | None:
+def _unsupported(left: Array, cells: Array, good: Array) -> Array:
+    """Return the values of cells for which some factor has no possible values of its other cells."""
+    slots, joint, found = range(1, good.ndim), good, np.zeros_like(left)
+    for s in slots:
+        here = left[cells[:, s - 1], : good.shape[s]]
+        joint = joint & np.expand_dims(here, tuple(t for t in slots if t != s))
+    for s in slots:
+        lost = ~joint.any(axis=tuple(t for t in slots if t != s))
+        np.logical_or.at(found[:, : good.shape[s]], cells[:, s - 1], lost)
+    return found
+
+
+def with_forced(graph: FactorGraph, held: Array, codes: Array, params: Params) -> tuple[Array, Array] | None:
     """Return the fixed cells together with those that have one possible value left.
 
     If single steps do not settle all cells, each remaining value is tried in turn. A value whose
     consequences contradict each other is excluded (singleton consistency).
 
     Args:
-        graph: the factor graph, whose requirements of one or two cells count.
+        graph: the factor graph. Its factors that may be zero and whose tables are small count.
         held: booleans over cells.
         codes: their values, shape (cells,).
+        params: parameters; factors of parameters that are not among them do not count.
 
     Returns:
         Both with more cells, or None if some cell has no value left.
 
     Reference: Mackworth 1977; Debruyne and Bessiere 1997 for singleton consistency.
     """
-    rules, start = _begun(graph, held, codes)
+    rules, start = _begun(graph, held, codes, params)
     left = rules.narrowed(start)
     left = None if left is None else _probed(rules, left)
     if left is None:
@@ -88,11 +100,13 @@ def with_forced(graph: FactorGraph, held: Array, codes: Array) -> tuple[Array, A
     return known, np.where(known, left.argmax(axis=1), codes).astype(codes.dtype)
 
 
-def searched(graph: FactorGraph, held: Array, codes: Array, rng: np.random.Generator, accepts: Callable[[Array], bool]) -> Array | None:
-    """Search for a configuration that satisfies the requirements of one or two cells, in depth first.
+def searched(
+    graph: FactorGraph, held: Array, codes: Array, params: Params, rng: np.random.Generator, accepts: Callable[[Array], bool]
+) -> Array | None:
+    """Search for a configuration of which no factor with a small table is zero, in depth first.
 
-    The search branches at a cell with the fewest values left, among these at one in the most
-    requirements. It tries its values in random order, and draws the consequences of each. It begins
+    The search branches at a cell with the fewest values left, among these at one in the most such
+    factors. It tries its values in random order, and draws the consequences of each. It begins
     again, with other random choices, after more and more steps. None is returned if there is no
     configuration, or if the search takes too many steps.
 
@@ -100,12 +114,13 @@ def searched(graph: FactorGraph, held: Array, codes: Array, rng: np.random.Gener
         graph: the factor graph.
         held: booleans over cells.
         codes: their values, shape (cells,).
+        params: parameters, as in `with_forced`.
         rng: decides the order of equally good cells and of values.
         accepts: whether codes of shape (cells,) satisfy everything else.
 
     Reference: Brelaz 1979 for the order of cells; Gomes, Selman and Kautz 1998 for restarts.
     """
-    rules, start = _begun(graph, held, codes)
+    rules, start = _begun(graph, held, codes, params)
     beginning = rules.narrowed(start)
     degrees = np.bincount(np.concatenate([np.zeros(0, int), *(c.ravel() for c, _ in rules.tables)]), minlength=len(start))
     steps, total = BRANCHES, 0
@@ -129,24 +144,26 @@ def searched(graph: FactorGraph, held: Array, codes: Array, rng: np.random.Gener
 
 
 def _branching(counts: Array, degrees: Array, rng: np.random.Generator) -> int:
-    """Return an open cell with the fewest values, among these one with the most requirements."""
+    """Return an open cell with the fewest values, among these one in the most factors."""
     open_ = np.flatnonzero(counts > 1)
     fewest = open_[counts[open_] == counts[open_].min()]
     return int(rng.choice(fewest[degrees[fewest] == degrees[fewest].max()]))
 
 
 def _with_value(left: Array, cell: int, value: int) -> Array:
-    tried = left.copy()
-    tried[cell] = False
-    tried[cell, value] = True
-    return tried
+    """Return the values that are left if one cell has a value."""
+    is_cell = (np.arange(len(left)) == cell)[:, None]
+    return np.where(is_cell, np.arange(left.shape[1]) == value, left)
 
 
-def _begun(graph: FactorGraph, held: Array, codes: Array) -> tuple[_Rules, Array]:
+def _begun(graph: FactorGraph, held: Array, codes: Array, params: Params) -> tuple[_Rules, Array]:
     """Return the rules of a graph, and the values that fixed cells leave, (cells + 1, values)."""
     sizes = np.append(graph.sizes, 1)
     values = np.arange(sizes.max())
-    return _rules(graph, sizes), (values < sizes[:, None]) & (~np.append(held, False)[:, None] | (values == np.append(codes, 0)[:, None]))
+    groups = [g for g in graph.groups if _may_be_zero(g, int(sizes.max()), params)]
+    tables = [found for group in groups for found in _tables(group, sizes, params)]
+    rules = _Rules(tables, _taken_once(tables, sizes))
+    return rules, (values < sizes[:, None]) & (~np.append(held, False)[:, None] | (values == np.append(codes, 0)[:, None]))
 
 
 def _probed(rules: _Rules, left: Array) -> Array | None:
@@ -173,11 +190,6 @@ def _probed(rules: _Rules, left: Array) -> Array | None:
     return left
 
 
-def _rules(graph: FactorGraph, sizes: Array) -> _Rules:
-    tables = [found for g in graph.groups if g.kind == "require" for found in _pairs(g, sizes)]
-    return _Rules(tables, _taken_once(tables, sizes))
-
-
 def _taken_once(tables: list[tuple[Array, Array]], sizes: Array) -> Array:
     """Return the sets of q cells of q values that differ pairwise, so that each value occurs once."""
     n, q = len(sizes) - 1, int(sizes.max())
@@ -196,14 +208,24 @@ def _taken_once(tables: list[tuple[Array, Array]], sizes: Array) -> Array:
     return np.array(sorted(full), int) if full else none
 
 
-def _pairs(group: FactorGroup, sizes: Array) -> Iterator[tuple[Array, Array]]:
-    """Yield the cells of a requirement of one or two cells, (n, 2), and at which of their values it holds, (n, values, values)."""
-    shape = sizes[group.cells].max(axis=0, initial=1).tolist()
-    alike = group.n and group.given is None and (sizes[group.cells] == shape).all()
-    if not alike or not 1 <= len(shape) <= 2 or group.n * np.prod(shape) > MOST_FORCED_VALUES:
-        return
-    codes = dict(enumerate(np.indices(shape).reshape(len(shape), -1)))
-    with np.errstate(all="ignore"):
-        good = evaluate(group.root, numpy_leaves(group.columns, group.tables, codes, slice(0, group.n)))
-    good = np.broadcast_to(np.asarray(good, bool), (group.n, int(np.prod(shape)))).reshape(group.n, shape[0], -1)
-    yield group.cells[:, [0, -1]], (good & np.eye(shape[0], dtype=bool) if len(shape) == 1 else good)
+def _may_be_zero(group: FactorGroup, most_values: int, params: Params) -> bool:
+    if group.given is not None or not set(group.parameters) <= set(params):
+        return False
+    return group.kind == "require" or range_of(group, most_values, params) is None
+
+
+def _tables(group: FactorGroup, sizes: Array, params: Params) -> Iterator[tuple[Array, Array]]:
+    """Yield the cells of factors that may be zero, and at which of their values they are not.
+
+    The cells have the shape (n, k), the booleans (n, values of the first cell, .., of the last).
+    """
+    for kind, rows in grouped(sizes[group.cells]):
+        shape, some = kind.tolist(), group.take(rows)
+        if not 1 <= math.prod(shape) * len(rows) <= MOST_FORCED_VALUES:
+            continue
+        codes = dict(enumerate(np.indices(shape).reshape(len(shape), -1)))
+        with np.errstate(all="ignore"):
+            leaves = numpy_leaves(some.columns, some.tables, codes, slice(0, some.n), params)
+            found = np.asarray(evaluate(some.root, leaves))
+        good = found if group.kind == "require" else found != -np.inf
+        yield some.cells, np.broadcast_to(good, (some.n, math.prod(shape))).reshape(some.n, *shape)

@@ -9,6 +9,7 @@ samplers that evaluate them.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from ._form import (
     BOOLEAN,
@@ -32,6 +33,8 @@ from ._form import (
     named,
 )
 
+_ROOMS = ("sampler", "network", "verifier", "value")
+_sampler, _network, _verifier, _value = (partial(Form, room) for room in _ROOMS)
 # These options determine a network's input under a mask. They exist only in models with a
 # `conditional`.
 SEEN = (
@@ -142,15 +145,13 @@ _REFINEMENT = (
 )
 
 
-REFINEMENT = Form(
-    "sampler",
+REFINEMENT = _sampler(
     "refinement",
     _REFINEMENT,
     "Parallel decoding by iterative refinement; in a model with a joint distribution from its exact conditionals.",
 )
 _TOKENS = tuple(o for o in _REFINEMENT if o.name in ("decode", "temperature", "top_k", "top_p"))
-AUTOREGRESSIVE = Form(
-    "sampler",
+AUTOREGRESSIVE = _sampler(
     "autoregressive",
     (
         named("end", CELL_VALUE, "the end value; it is the last cell of a row", "none", words=("none",)),
@@ -206,8 +207,7 @@ _DECODER = (
     named("length_weight", NUMBER, "weight of the length loss of a row, relative to the loss of its cells", "0.1", bounds=Bounds(0)),
 )
 _CELLS = "whether each cell's row of a table of positions is added to its embedding; hidden cells are such rows"
-PRETRAINED = Form(
-    "network",
+PRETRAINED = _network(
     "pretrained",
     (Option("folder", TEXT, "a folder with `config.json`, `model.safetensors` and a vocabulary, seen from the file's own folder"),),
     "A published masked language model with its weights: BERT, RoBERTa, ALBERT or ESM-2. Values of cells are tokens, by their texts "
@@ -215,26 +215,22 @@ PRETRAINED = Form(
 )
 NETWORKS = (
     PRETRAINED,
-    Form(
-        "network",
+    _network(
         "transformer",
         (*_LAYERS, _CAUSAL, replace(_ADDED, doc=_CELLS)),
         "An encoder over the cells: blocks of T5 with relative position biases; with `causal = true` a language model. Takes no `given`.",
     ),
-    Form(
-        "network",
+    _network(
         "encoder_decoder",
         _LAYERS + _DECODER,
         "An encoder of the `given` arrays and a decoder of the predicted one that sees all of it: blocks of T5 (Raffel et al. 2020).",
     ),
-    Form(
-        "network",
+    _network(
         "mlp",
         (named("layers", INTEGER, "hidden layers", "2"), named("width", INTEGER, "hidden width", "256")),
         "A perceptron on the one-hot cells and what is given, real numbers as they are.",
     ),
-    Form(
-        "network",
+    _network(
         "python",
         (Option("target", TEXT, '"package.module:Class"'),),
         "Your own class, called with the other options. Loaded only if the call allows Python code.",
@@ -245,14 +241,12 @@ _PROBE = Option("network", NETWORK, "the causal network of the model; the probe 
 _LAYER = named("layer", INTEGER, "the layer that is read, from 1, after which the network's last norm is applied", "last", words=("last",))
 _TARGET = Option("target", TEXT, '"package.module:name" of `V(prefixes, lengths) -> rows`')
 VERIFIERS = (
-    Form(
-        "verifier",
+    _verifier(
         "completable",
         (Option("model", MODEL, "a model of the same cells"),),
         "V(prefix) = 1 if some completion has p > 0 in that model, else 0. Exact, by a backward pass.",
     ),
-    Form(
-        "verifier",
+    _verifier(
         "brackets",
         (
             Option(
@@ -266,29 +260,26 @@ VERIFIERS = (
         ),
         "V(prefix) = 1 if brackets match and, with `closed`, open brackets can be closed in the remaining cells. It uses a stack.",
     ),
-    Form(
-        "verifier",
+    _verifier(
         "probe",
         (_PROBE, named("threshold", NUMBER, "the smallest probability with V = 1", "0.5", bounds=PROBABILITIES), _LAYER),
         "A linear layer on the network's features, trained by `gm.train_probe`. V = 1 if its probability is at least `threshold`.",
     ),
-    Form("verifier", "python", (_TARGET,), "Your own function, 0 or 1 for each row. Runs only if the call allows Python code."),
+    _verifier("python", (_TARGET,), "Your own function, 0 or 1 for each row. Runs only if the call allows Python code."),
 )
 VALUES = (
-    Form(
-        "value",
+    _value(
         "expected",
         (Option("model", MODEL, "a model of the same cells"),),
         "V(prefix) = E[exp(log_potential of that model) | prefix] under the sampled model, exactly. Latents are summed out.",
     ),
-    Form(
-        "value",
+    _value(
         "noisy",
         (Option("value", JUDGE, "a value", words=("value",)), named("sd", NUMBER, "s", required=True, bounds=Bounds(0))),
         "V exp(s e) for prefixes, and V for whole strings. e is standard normal, a fixed function of the prefix and the seed of the call.",
     ),
-    Form("value", "probe", (_PROBE, _LAYER), "The probability of a linear layer on the network's features, trained by `gm.train_probe`."),
-    Form("value", "python", (_TARGET,), "Your own function, at least 0 for each row. Runs only if the call allows Python code."),
+    _value("probe", (_PROBE, _LAYER), "The probability of a linear layer on the network's features, trained by `gm.train_probe`."),
+    _value("python", (_TARGET,), "Your own function, at least 0 for each row. Runs only if the call allows Python code."),
 )
 _VERIFIER = Option("verifier", JUDGE, "a verifier of the model", words=("verifier",))
 _EITHER = Option("verifier", JUDGE, "a verifier of the model, or a value", words=("verifier", "value"))
@@ -313,7 +304,7 @@ def _preset(name: str, doc: str, defaults: dict[str, str], required: str = "") -
     options = tuple(
         replace(o, default="" if o.name == required else defaults.get(o.name, o.default), required=o.name == required) for o in _REFINEMENT
     )
-    return Form("sampler", name, options, doc, of=REFINEMENT)
+    return _sampler(name, options, doc, of=REFINEMENT)
 
 
 SAMPLERS = (
@@ -363,14 +354,12 @@ def _tries(of: str) -> Option:
 
 
 GUIDED = (
-    Form(
-        "sampler",
+    _sampler(
         "rejection",
         (_VERIFIER, _tries("strings"), *_LAW),
         "Draws whole strings from the model until the verifier accepts one.",
     ),
-    Form(
-        "sampler",
+    _sampler(
         "tokenwise_rejection",
         (
             _EITHER,
@@ -380,8 +369,7 @@ GUIDED = (
         "Redraws each symbol until the verifier accepts the prefix with it (Li 2025, Definition 3.1.5). A value accepts with probability "
         "V(prefix and symbol) / the maximum over all symbols.",
     ),
-    Form(
-        "sampler",
+    _sampler(
         "backtracking",
         (
             _VERIFIER,
@@ -405,8 +393,7 @@ GUIDED = (
         ),
         "Draws symbol by symbol. A rejected prefix loses its last B symbols, at most Q times (Li 2025, Algorithm 1).",
     ),
-    Form(
-        "sampler",
+    _sampler(
         "value_guided",
         (
             _VALUE,
@@ -431,14 +418,12 @@ GUIDED = (
         "A lazy random walk on the tree of prefixes: up with weight V(prefix), down with weight p(symbol | prefix) V(child) "
         "(Li 2025, Algorithm 2).",
     ),
-    Form(
-        "sampler",
+    _sampler(
         "best_of",
         (_VALUE, named("n", INTEGER, "number of strings that are drawn", required=True), *_LAW),
         "The string of the highest value among n strings. Of equal values, the first is taken.",
     ),
-    Form(
-        "sampler",
+    _sampler(
         "block_best_of",
         (
             _VALUE,

@@ -193,7 +193,7 @@ def prepare_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Ar
     graph = lowered.graph
     # the graph with cells for partial sums
     whole = graph if kept.graph.n_cells == graph.n_cells else kept.graph
-    held = kept.clamped(options.clamp)
+    held = kept.clamped(options.clamp, params)
     device = derive.graph_arrays(whole)
     kernel, line = independent_kernel(kept, device, params, held)
     kernel = _over_cells(kernel, options)

@@ -103,6 +103,7 @@ def starts(
     # filled by chain and transposed once, because writing columns is slow
     codes, how = np.zeros((chains, graph.n_cells), np.int32), "uniform"
     exact: dict[int, Array] | None = None  # draws from p by chain, computed on demand
+    known = {name: np.asarray(a, float) for name, a in params.items()}
     for c in range(chains):
         rng = generator(seed, c)
         found = _uniform(law, rng, held)
@@ -112,7 +113,8 @@ def starts(
             exact = _drawn(graph, chains, seed, held, params) if exact is None else exact
             found, how = exact.get(c), "drawn"
         if found is None:
-            found, how = searched(graph, *held, generator(seed, c), lambda codes: bool(law.possible(codes[:, None])[0])), "searched"
+            asked = graph, *held, known, generator(seed, c)
+            found, how = searched(*asked, lambda codes: bool(law.possible(codes[:, None])[0])), "searched"
         if found is None:
             message = "no start of positive probability was found, neither among uniform values nor by moves of single cells"
             raise fail("E509", message, help="pass one that satisfies every `require`: `init=..`")

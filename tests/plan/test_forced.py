@@ -44,7 +44,7 @@ def is_solved(codes: np.ndarray) -> bool:
 @pytest.mark.parametrize("name", ["single", "hidden", "probed"])
 def test_a_sudoku_follows_from_its_numbers(name: str) -> None:
     held, codes = cells(PUZZLES[name])
-    found = with_forced(gm.load(SUDOKU).model().graph, held, codes)
+    found = with_forced(gm.load(SUDOKU).model().graph, held, codes, {})
     assert found is not None and found[0].all() and is_solved(found[1])
     assert (found[1][held] == codes[held]).all()
 
@@ -52,7 +52,7 @@ def test_a_sudoku_follows_from_its_numbers(name: str) -> None:
 def test_a_sudoku_that_needs_a_search_has_a_mode() -> None:
     held, codes = cells(PUZZLES["searched"])
     model = gm.load(SUDOKU).model()
-    found = with_forced(model.graph, held, codes)
+    found = with_forced(model.graph, held, codes, {})
     assert found is not None and not found[0].all()
     best, value = model.map({}, clamp={"s": {divmod(k, 9): int(codes[k]) for k in np.flatnonzero(held)}})
     assert is_solved(np.asarray(best)) and np.isnan(value)
@@ -69,7 +69,11 @@ def random_model(rng: np.random.Generator, n: int) -> tuple[gm.Model, np.ndarray
     for _ in range(2):
         i, v = int(rng.integers(n)), int(rng.integers(3))
         good, text = good & (states[:, i] != v), f"{text}  require x[{i}] != {v}\n"
-    for _ in range(rng.integers(n, 3 * n)):
+    for _ in range(rng.integers(0, n)):
+        (i, j, k), v = rng.choice(n, 3, replace=False).tolist(), int(rng.integers(1, 6))
+        good = good & (states[:, i] + states[:, j] + states[:, k] != v)
+        text += f"  require x[{i}] + x[{j}] + x[{k}] != {v}\n"
+    for _ in range(rng.integers(n // 2, 2 * n)):
         i, j = rng.choice(n, 2, replace=False).tolist()
         sign = str(rng.choice([*RELATIONS], p=[0.6, 0.2, 0.1, 0.1]))
         good, text = good & RELATIONS[sign](states[:, i], states[:, j]), f"{text}  require x[{i}] {sign} x[{j}]\n"
@@ -82,8 +86,8 @@ def test_what_follows_is_in_every_configuration_and_a_search_finds_one_where_the
     model, possible = random_model(rng, n)
     graph, held, codes = model.graph, rng.random(n) < 0.2, rng.integers(0, 3, n).astype(np.int32)
     left = possible[(possible[:, held] == codes[held]).all(axis=1)]
-    forced = with_forced(graph, held, codes)
-    found = searched(graph, held, codes, rng, lambda c: True)
+    forced = with_forced(graph, held, codes, {})
+    found = searched(graph, held, codes, {}, rng, lambda c: True)
     assert (found is not None) == bool(len(left))
     if found is not None:
         assert (left == found).all(axis=1).any()
@@ -93,14 +97,49 @@ def test_what_follows_is_in_every_configuration_and_a_search_finds_one_where_the
         assert not forced[0].all()
 
 
+NETWORK = """
+input n : int = 12
+domain level = range(3)
+model m {
+  var x[i in range(n), j in range(n)] : level
+  param first[a in level] : simplex
+  param next[a in level, b in level, c in level] : simplex
+  x[i, j] ~ categorical(first) for i in range(n), j in range(n) if i == 0 or j == 0
+  x[i, j] ~ categorical(next[x[i - 1, j], x[i, j - 1]]) for i in range(n), j in range(n) if i > 0 and j > 0
+}
+"""
+
+
+def test_zeros_of_parameters_fix_the_cells_of_a_network_that_is_too_wide_to_sum() -> None:
+    """Each cell is the sum of two others modulo 3, with certainty: the first row and column decide all."""
+    model, codes = gm.parse(NETWORK).model(), np.zeros((12, 12), int)
+    sums = np.add.outer(np.arange(3), np.arange(3)) % 3
+    params = {"first": np.full(3, 1 / 3), "next": np.eye(3)[sums]}
+    rng = np.random.default_rng(0)
+    codes[0], codes[:, 0] = rng.integers(0, 3, (2, 12))
+    for i, j in itertools.product(range(1, 12), repeat=2):
+        codes[i, j] = sums[codes[i - 1, j], codes[i, j - 1]]
+    ends = [(0, j) for j in range(12)] + [(i, 0) for i in range(1, 12)]
+    clamp = {"x": {at: int(codes[at]) for at in ends}}
+    np.testing.assert_array_equal(model.map(params, clamp=clamp)[0], codes)
+    p = model.marginals(params, clamp=clamp)["x"]
+    np.testing.assert_array_equal(p.argmax(axis=-1), codes)
+    assert np.allclose(p.max(axis=-1), 1)
+    draws = model.sample(params, "exact", draws=2, chains=2, clamp=clamp, progress=False)
+    assert (np.asarray(draws.posterior["x"]) == codes).all()
+    wrong = {"x": clamp["x"] | {(5, 5): int(codes[5, 5] + 1) % 3}}
+    with pytest.raises(gm.GmlmError, match="E512"):
+        model.marginals(params, clamp=wrong)
+
+
 def test_other_requirements_decide_too() -> None:
     model = gm.parse(
         "model m { var x[i in range(4)] : range(3) require x[i] != x[i + 1] for i in range(3) require x[0] + x[2] + x[3] == 5 }"
     ).model()
     nothing = np.zeros(4, bool), np.zeros(4, np.int32)
-    found = searched(model.graph, *nothing, np.random.default_rng(0), lambda c: c[0] + c[2] + c[3] == 5)
+    found = searched(model.graph, *nothing, {}, np.random.default_rng(0), lambda c: c[0] + c[2] + c[3] == 5)
     assert found is not None and found[0] + found[2] + found[3] == 5 and (np.diff(found) != 0).all()
-    assert searched(model.graph, *nothing, np.random.default_rng(0), lambda c: False) is None
+    assert searched(model.graph, *nothing, {}, np.random.default_rng(0), lambda c: False) is None
 
 
 def test_planted_colourings_of_many_nodes_have_a_mode_and_a_start() -> None:
@@ -116,7 +155,7 @@ def test_planted_colourings_of_many_nodes_have_a_mode_and_a_start() -> None:
 @pytest.mark.slow
 def test_four_nodes_that_are_all_joined_have_no_three_colours() -> None:
     model = gm.parse(COLOURING, pairs=np.array(list(itertools.combinations(range(4), 2))), n=4).model()
-    assert searched(model.graph, np.zeros(4, bool), np.zeros(4, np.int32), np.random.default_rng(0), lambda c: True) is None
+    assert searched(model.graph, np.zeros(4, bool), np.zeros(4, np.int32), {}, np.random.default_rng(0), lambda c: True) is None
     with pytest.raises(gm.GmlmError, match="E512|E509"):
         model.sample({}, "s", draws=1, chains=1)
 
