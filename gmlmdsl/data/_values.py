@@ -86,9 +86,7 @@ class Data(LabelledRows):
     @property
     def untraced(self) -> Array:
         """The codes; of traced rows 0, and -1 for each cell that some row may lack."""
-        if self.lacks is None:
-            return self.codes
-        return np.broadcast_to(MISSING * self.lacks[:1].T, self.codes.shape)
+        return self.codes if self.lacks is None else np.broadcast_to(MISSING * self.lacks[:1].T, self.codes.shape)
 
     @property
     def is_invalid(self) -> jax.Array:

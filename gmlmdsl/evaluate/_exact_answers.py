@@ -61,7 +61,7 @@ def log_partition(kept: Contractions, device: derive.Graph, params: Params, give
     if engine is not None:
         return working(engine.log_sums(known_rows(kept.graph, given)).values)
     _, c = kept.whole("log Z", keeps=False)
-    unary = _nothing(device, c)
+    unary = _term(device, c)
 
     def log_z(codes: jax.Array) -> jax.Array:
         return log_sums(device, params, codes, c) if c.loop is None else _passed(device, params, codes, c, unary)[1]
@@ -97,14 +97,17 @@ def working(values: Array) -> Array:
 log_sums = bounded_jit(derive.log_sum)
 
 
-def _nothing(device: derive.Graph, c: derive.Contraction) -> jax.Array | None:
-    """Return the term added to each value of a free cell if no free cell is known.
+def _term(device: derive.Graph, c: derive.Contraction, seen: AnyArray | None = None) -> jax.Array | None:
+    """Return the term added to each value of a free cell; `seen` is that of known cells, if any is free.
 
-    For a contraction with a loop the term is zeros, so that queries with known cells enter the same
-    program; a loop holds its inputs and messages anyway. For a contraction without a loop the term
-    is None: log Z and marginals are then one program each, which holds no more than it needs.
+    For a contraction with a loop the term is zeros if no free cell is known, so that queries with
+    known cells enter the same program; a loop holds its inputs and messages anyway. For a
+    contraction without a loop the term is then None: log Z and marginals are then one program each,
+    which holds no more than it needs.
     """
-    return None if c.loop is None else derive.on_device(np.zeros((len(c.free), device.most_values, 1)), derive.float_type())
+    if seen is not None or c.loop is None:
+        return seen  # pyright: ignore[reportReturnType]
+    return derive.on_device(np.zeros((len(c.free), device.most_values, 1)), derive.float_type())
 
 
 @bounded_jit
@@ -121,7 +124,7 @@ def _modes(device: derive.Graph, params: Params, codes: Array, c: derive.Contrac
 
     def modes(some: tuple[jax.Array, jax.Array | None]) -> tuple[jax.Array, jax.Array]:
         here, seen = some
-        return _best(device, params, here, c, _nothing(device, c) if seen is None else seen)
+        return _best(device, params, here, c, _term(device, c, seen))
 
     return over_rows(modes, (codes, unary), params, c.entries)
 
@@ -144,7 +147,7 @@ def laws(device: derive.Graph, params: Params, codes: Array, c: derive.Contracti
         here, seen = some
         if c.loop is None:
             return _marginals(device, params, here, c, seen)
-        passed, value = _passed(device, params, here, c, _nothing(device, c) if seen is None else seen)
+        passed, value = _passed(device, params, here, c, _term(device, c, seen))
         return value, _looped_laws(c, passed, device.most_values, here.shape[1])
 
     return over_rows(each, (codes, unary), params, c.entries)
@@ -640,16 +643,18 @@ def independent_kernel(
     """
     graph = kept.graph
     try:
-        plan, c = kept.holding(held[0], "an exact draw")
+        plan = kept.plan(held[0], "an exact draw")
     except GmlmError:
         if graph.is_normalised and not held[0].any():
             return derive.ancestral_kernel(graph), "`exact`: every cell given its parents"
         raise
     known = held[1].reshape(graph.n_cells, -1).astype(np.int32)
-    codes, seen = derive.on_device(known), kept.seen(c, held[0], known)
-    found, value = _passed(device, params, codes, c, _nothing(device, c) if seen is None else derive.on_device(seen))
-    _verify_agreement(kept, device, params, held[0], np.asarray(codes), np.asarray(value))
-    _verify_digits(graph, device, params, codes, c, value, held[0])
+    for c, seen in kept.beside(held[0], known, "an exact draw"):
+        found, value = _passed(device, params, derive.on_device(known), c, _term(device, c, seen))
+        if _has_digits(value):
+            break
+    _verify_agreement(kept, device, params, held[0], known, np.asarray(value))
+    _verify_digits(graph, device, params, known, c, value, held[0])
     return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
 
 
@@ -659,7 +664,7 @@ def _start(kept: Contractions, clamp: Clamp | None, given: GivenRows | None, par
     return held, np.where(held[:, None], codes[:, None], known_rows(kept.graph, given)).astype(np.int32)
 
 
-def _has_digits(value: Array) -> bool:
+def _has_digits(value: AnyArray) -> bool:
     """Return whether every finite sum is small enough to leave digits to spare.
 
     A sum without digits to spare exceeds `SPARE_FRACTION` times the largest factor of its type. An

@@ -177,16 +177,11 @@ def row_losses(
     form, parts = make_loss(host, device, mask, drawn, len(kinds.complete)), []
     if len(kinds.complete):
         whole = known[:, kinds.complete], own
-        cost = form.row_terms(*_each(masks))
+        cost = form.row_terms(*((1, 1) if masks is None else masks.shape[:2]))
         parts.append((kinds.complete, over_rows(lambda some: complete_rows(form, params, *some), whole, params, cost)))
     if len(kinds.summed):
         parts.append((kinds.summed, _summed(host, device, codes, kinds, params)))
     return placed(codes.shape[1], parts)
-
-
-def _each(masks: np.ndarray | None) -> tuple[int, ...]:
-    """Return the number of masks of a row and of their members, 1 and 1 for all masks."""
-    return (1, 1) if masks is None else masks.shape[:2]
 
 
 def _traced_losses(
@@ -198,7 +193,7 @@ def _traced_losses(
     codes, is_whole = jnp.maximum(rows.codes, -int(lacks.any())), not lacks.any()
     if is_whole:
         form = make_loss(host, device, mask, drawn, codes.shape[1])
-        cost = form.row_terms(*_each(masks))
+        cost = form.row_terms(*((1, 1) if masks is None else masks.shape[:2]))
     else:
         plan = plan_traced(host, mask, name, rows, drawn or mask.support_size)
         form, cost, is_whole = derive.hidden_loss(host, device, plan, mask, masks is not None), plan.entries, plan.whole

@@ -209,9 +209,8 @@ def _taken_once(tables: list[tuple[Array, Array]], sizes: Array) -> Array:
 
 
 def _may_be_zero(group: FactorGroup, most_values: int, params: Params) -> bool:
-    if group.given is not None or not set(group.parameters) <= set(params):
-        return False
-    return group.kind == "require" or range_of(group, most_values, params) is None
+    is_known = group.given is None and set(group.parameters) <= set(params)
+    return is_known and (group.kind == "require" or range_of(group, most_values, params) is None)
 
 
 def _tables(group: FactorGroup, sizes: Array, params: Params) -> Iterator[tuple[Array, Array]]:

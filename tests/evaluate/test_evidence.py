@@ -48,6 +48,20 @@ def test_cells_that_are_held_need_no_program_of_their_own():
     assert counts[0] > 0 and counts[1:] == [0, 0]
 
 
+def test_draws_given_other_cells_need_no_program_of_their_own():
+    model, params = gm.parse(RING.replace("  given z : real\n", "").replace(" * z", "")).model(), {"h": np.linspace(-1, 1, 5), "J": 0.4}
+    counts = []
+    for held in ({0: 1}, {3: 2, 1: 0}, {4: 0, 2: 2, 0: 2}):
+        with traced_or_compiled() as events:
+            drawn = model.sample(params, "exact", draws=2000, chains=2, seed=1, clamp={"x": held}, progress=False)
+        counts.append(programs(events))
+        x = np.asarray(drawn["posterior"]["x"]).reshape(-1, 5)
+        wanted = model.marginals(params, clamp={"x": held})["x"]
+        np.testing.assert_allclose(np.eye(3)[x].mean(axis=0), wanted, atol=0.05)
+        assert all((x[:, c] == v).all() for c, v in held.items()) and (x[:, 0] + x[:, 1] < 4).all()
+    assert counts[0] > 0 and counts[1:] == [0, 0]
+
+
 def test_what_held_cells_have_among_them_costs_no_digits():
     """A factor of 30000 of two held cells leaves numbers of 32 bits beside it in one table two digits behind the point."""
     pairs = "factor h * x[0] * x[2] factor h * x[1] * x[2]"

@@ -230,7 +230,7 @@ def test_laws_drawn_parents_first_follow_p(of: Case, monkeypatch: pytest.MonkeyP
         raise gm.GmlmError([gm.Diagnostic("E601", "too wide")])
 
     assert of.model.log_partition(of.params) == 0
-    monkeypatch.setattr(_exact.Contractions, "holding", refused)
+    monkeypatch.setattr(_exact.Contractions, "plan", refused)
     draws = of.model.sample(of.params, "exact", draws=500, chains=40, seed=4)
     assert p_value(counts_of(of, draws), of.oracle.probabilities(of.params)) > LEAST_P
     with pytest.raises(gm.GmlmError):  # given cells need the sums
