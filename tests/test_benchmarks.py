@@ -108,7 +108,7 @@ def test_strips_have_kaufmans_energy_and_forget_faster_than_cells(tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gibbs", "theory", "inclusion", "items"])
+@pytest.mark.parametrize("name", ["gibbs", "theory", "inclusion", "items", "bayesian", "modes", "searches"])
 def test_a_benchmark_runs_and_its_checks_pass(name: str, tmp_path: Path) -> None:
     out = tmp_path / "found.json"
     done = run("--only", name, "--out", str(out))

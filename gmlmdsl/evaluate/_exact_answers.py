@@ -386,9 +386,7 @@ def by_variable(graph: FactorGraph, full: AnyArray, lead: tuple[int, ...]) -> di
     """Return the distributions of all cells, (cells, values, rows), by variable; long partial sums are left out."""
     out: dict[str, Any] = {}
     xp: Any = jnp if is_traced(full) else np
-    for v in graph.variables:
-        if len(v.labels) > full.shape[1]:
-            continue
+    for v in (v for v in graph.variables if len(v.labels) <= full.shape[1]):
         part = xp.moveaxis(full[v.offset : v.offset + v.size, : len(v.labels)], 2, 0)
         out[v.name] = part.reshape(*lead, *v.shape, len(v.labels))
     return out

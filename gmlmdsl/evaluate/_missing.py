@@ -537,9 +537,8 @@ def eliminated(
     Raises:
         GmlmError: E601 if that costs too much.
     """
-    rows = codes.shape[1]
     help = f"let x hold {listed(report.latents)}" if report.latents else "fill some of the cells, or drop the rows with the most gaps"
-    summed, plan = plan_sum(graph, hidden, rows, gaps_in_words(report), help)
+    summed, plan = plan_sum(graph, hidden, codes.shape[1], gaps_in_words(report), help)
     c, codes, device = contraction(summed, plan), *_of_sums(graph, summed, codes, device)
     return over_rows(lambda some: log_observed(device, params, some, c), codes, params, plan.flops)
 

@@ -1350,6 +1350,7 @@ class JointModel(Model):
         gaps: str = "sum",
         inclusion: BetaBernoulli | StochasticBlock | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        calibrate: str | None = "auto",
     ) -> Any:
         """Draw the parameters from their posterior.
 
@@ -1361,9 +1362,9 @@ class JointModel(Model):
 
         The target is exp(-c * sum over rows of w loss) times the priors, with c and the loss as in
         `fit`. Under `everything` the target is the posterior. Under a pseudolikelihood mask it is
-        not the posterior: the draws are labelled "not calibrated". Their standard deviations and
-        inclusion probabilities are those of the pseudolikelihood, and may be too certain or too
-        uncertain.
+        not the posterior, and without `calibrate` the draws are labelled "not calibrated". Their
+        standard deviations and inclusion probabilities are then those of the pseudolikelihood, and
+        may be too certain or too uncertain.
 
         Args:
             x: the rows. As in `fit`, they may label the cells.
@@ -1386,6 +1387,11 @@ class JointModel(Model):
                 `probability` of the program, except at entries where it is 0 or 1.
             checkpoint: a folder for the state of the chains and their draws, as in `fit`. The fit
                 before the draws is repeated if the run was interrupted.
+            calibrate: "curvature" or "simulated" evaluates the loss at est + C (parameters - est),
+                as `Fit.posterior` does, so that its curvature is the inverse of the covariance of
+                the estimates. est minimises the loss without priors, with all entries included.
+                None: no calibration. "auto": None for a model with a `spike_slab` prior, and
+                "curvature" for another.
 
         Returns:
             An InferenceData or a DataTree, as the installed ArviZ requires. `posterior` has each
@@ -1397,7 +1403,8 @@ class JointModel(Model):
 
         Raises:
             GmlmError: E601 with the cost if the draws, or missing cells, cost too much; E552 if
-                neither data nor priors determine some direction; E742 for a conditional model; and
+                neither data nor priors determine some direction; E554 for a loss that cannot be
+                calibrated; E742 for a conditional model; and
                 the errors of `fit` except E706.
 
         Reference: Mitchell and Beauchamp 1988; Gottardo and Raftery 2008; Scott and Berger 2010 for
@@ -1408,18 +1415,22 @@ class JointModel(Model):
         if inclusion is not None and not has_spikes(self.graph):
             raise fail("E507", "`inclusion=` is the prior of indicators, and no parameter has any", help="`~ spike_slab(1, 0.5)`, say")
         bound, rows = bound_dataset(self.lowered, x, missing, given)
+        name, lowered = self._mask(mask, bound)
+        if calibrate == "auto":
+            calibrate = None if has_spikes(self.graph) or self.graph.hyperpriors else "curvature"
         if self.graph.hyperpriors and not has_spikes(self.graph):
-            name, lowered = self._mask(mask, bound)
+            if calibrate is not None:
+                message = "priors with parameters as arguments leave no mode to calibrate at"
+                raise fail("E554", message, help="leave `calibrate=` out")
             options = FitOptions(name, weights=rows.matched(weights, "weights"), impute=False, gaps=gaps)
             evidence = Evidence(bound, lowered, rows.codes, options)
             return hierarchical_posterior(evidence, Chains(draws, chains, warmup, seed), self._meta(0), checkpoint)
         if not has_spikes(self.graph):
             fit = self.fit(x, mask, seed, weights=weights, missing=missing, given=given, impute=False, gaps=gaps)
-            return fit.posterior(draws, chains, seed=seed, warmup=warmup, checkpoint=checkpoint)
-        name, lowered = self._mask(mask, bound)
-        weights = rows.matched(weights, "weights")
-        options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps, inclusion, checkpoint)
-        return sample_posterior(bound, lowered, rows.codes, options, self.program.provenance() | {"model": self.name})
+            return fit.posterior(draws, chains, calibrate, seed, warmup=warmup, checkpoint=checkpoint)
+        more = rows.matched(weights, "weights"), gaps, inclusion, checkpoint, calibrate
+        options = SampledOptions(name, draws, warmup, chains, seed, *more)
+        return sample_posterior(bound, lowered, rows.codes, options, self._meta(seed), lambda: self)
 
     # Display
 

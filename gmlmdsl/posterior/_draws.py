@@ -25,7 +25,7 @@ from ..evaluate import over_rows, tangent
 from ..fit import WORTH_MERGING, Evidence, LongFit, at_kinks, curvature, evidence_identity, long_fit, objective_colouring, restored
 from ..plan import BUDGET
 from ..sample import SamplingWarning, to_arviz
-from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source
+from ._calibration import CURVATURE, DATA_SETS, OPEN_FACED, SIMULATED, Calibration, Source
 from ._likelihood import Likelihood, is_likelihood, is_whole, likelihood_of_rows
 from ._numpyro_model import NumpyroModel, calibrated, to_numpyro, verify_choice
 from ._sites import at_coordinates, axes_of_parameters, coordinates, jacobian
@@ -214,7 +214,7 @@ def _simulation(fit: FitRecord, calibrate: str | None) -> How | None:
     """
     simulated = fit.simulated
     if simulated is None:
-        return How(1000, 0, None, 500) if calibrate == SIMULATED else None
+        return DATA_SETS.get(calibrate)
     how: Mapping[str, Any] = simulated.get("how", {"seed": 0, "sampler": None, "warmup": 500, "thin": None})
     return How(simulated["draws"], **how)
 

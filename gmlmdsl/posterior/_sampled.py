@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +25,10 @@ from ..graph import FactorGraph, Lowered, ParameterArray
 from ..masks import AbstractMask
 from ..plan import verify_held
 from ..sample import SamplingWarning, groups_of, summary, to_arviz
+from ._calibration import CURVATURE, DATA_SETS, SIMULATED, Source
 from ._chances import BetaBernoulli, Known, StochasticBlock, cells_of_clusters, chances_of
-from ._likelihood import Likelihood, is_likelihood, likelihood_of_rows
-from ._numpyro_model import LIKELIHOOD, UNCALIBRATED
+from ._likelihood import Likelihood, likelihood_of_rows
+from ._numpyro_model import calibrated, verify_choice
 from ._sites import at_coordinates, axes_of_parameters, coordinates
 from ._spike_slab import ACCEPTED, LEAPS, Target, Walk, curvature_at, definite, run
 from .limits import GRADIENT, LEAST_ACCEPTED, LIKELY, MOST_WALK_OPERATIONS
@@ -56,6 +57,7 @@ class SampledOptions:
     gaps: str = "sum"
     inclusion: BetaBernoulli | StochasticBlock | None = None
     checkpoint: str | os.PathLike[str] | None = None
+    calibrate: str | None = None
 
 
 def has_spikes(graph: FactorGraph) -> bool:
@@ -63,7 +65,9 @@ def has_spikes(graph: FactorGraph) -> bool:
     return bool(_spiked(graph))
 
 
-def sample_posterior(lowered: Lowered, mask: AbstractMask, codes: Array, options: SampledOptions, provenance: JsonObject) -> Draws:
+def sample_posterior(
+    lowered: Lowered, mask: AbstractMask, codes: Array, options: SampledOptions, meta: JsonObject, model: Callable[[], object]
+) -> Draws:
     """Return draws of the parameters and their indicators; see `Model.posterior`.
 
     Args:
@@ -71,17 +75,21 @@ def sample_posterior(lowered: Lowered, mask: AbstractMask, codes: Array, options
         mask: the mask of the loss.
         codes: shape (cells, rows), -1 if a cell is missing.
         options: the options of the draws.
-        provenance: the text and versions of the program.
+        meta: the text and versions of the program.
+        model: a function that returns the model, from which "simulated" draws data sets.
     """
     options = with_whole_numbers(options, {"draws": 1, "warmup": 0, "chains": 1})
     verified_seed(options.seed)
+    verify_choice(options.calibrate, (CURVATURE, SIMULATED))
     spiked = _spiked(lowered.graph)
     _verify_names(lowered.graph, spiked, options.inclusion)
     slabs = dataclasses.replace(lowered, graph=with_slabs(lowered.graph))
     how = FitOptions(options.mask, options.seed, weights=options.weights, impute=False, progress=False, gaps=options.gaps)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         estimate = fit_model(slabs, mask, codes, how)
-        likelihood = likelihood_of_rows(estimate.evidence, estimate.params)
+        source = Source(estimate.evidence, meta, model, estimate.params, DATA_SETS.get(options.calibrate))
+        calibration, words = calibrated(source, options.calibrate)
+        likelihood = likelihood_of_rows(estimate.evidence, estimate.params, calibration)
         entries = sum(p.size for p in spiked)
         _verify_cost(likelihood, options, entries)
         walk = _walk(likelihood, lowered.graph, estimate.params, spiked, options.inclusion)
@@ -96,7 +104,7 @@ def sample_posterior(lowered: Lowered, mask: AbstractMask, codes: Array, options
     lead = options.chains, options.draws
     draws = {p.name: np.moveaxis(params[p.name], -1, 0).reshape(*lead, *p.shape) for p in lowered.graph.parameters}
     _announce(told)
-    return _labelled(estimate, spiked, draws, told, options, provenance)
+    return _labelled(estimate, spiked, draws, told, options, meta, words)
 
 
 def with_slabs(graph: FactorGraph) -> FactorGraph:
@@ -195,7 +203,8 @@ def _labelled(
     draws: dict[str, Array],
     told: Any,
     options: SampledOptions,
-    provenance: JsonObject,
+    meta: JsonObject,
+    words: str,
 ) -> Draws:
     graph, at = estimate.evidence.lowered.graph, 0
     dims, coords = axes_of_parameters(graph)
@@ -209,14 +218,12 @@ def _labelled(
     elif options.inclusion is not None:
         draws |= {PROBABILITY.format(p.name): told.hidden[..., k] for k, p in enumerate(spiked)}
         dims |= {PROBABILITY.format(p.name): [] for p in spiked}
-    exact = is_likelihood(estimate.evidence)
-    words = "posterior of the likelihood" if exact else f"pseudo-posterior under mask `{options.mask}`, {UNCALIBRATED}"
     attrs = {
-        "model": provenance["model"],
-        "program_sha256": provenance["sha256"],
-        "versions": ", ".join(f"{k} {v}" for k, v in provenance["versions"].items()),
-        "inference": f"{words}; indicators by Metropolis-Hastings between dimensions, the rest by trajectories",
-        "calibration": LIKELIHOOD if exact else UNCALIBRATED,
+        "model": meta["model"],
+        "program_sha256": meta["sha256"],
+        "versions": ", ".join(f"{k} {v}" for k, v in meta["versions"].items()),
+        "inference": f"mask `{options.mask}`, {words}; indicators by Metropolis-Hastings between dimensions, the rest by trajectories",
+        "calibration": words,
         "inclusion_prior": "of the program" if options.inclusion is None else repr(options.inclusion),
         "mask": estimate.use.words,
         "seed": options.seed,

@@ -10,7 +10,7 @@ from .._diagnostics import Fix, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._expressions import CONSTANT, INDEXED, Where, check_number, faulty, is_faulty, known_number
-from ._form import TARGET, Form, Option
+from ._form import CELL_VALUE, JUDGE, MODEL, NETWORK, NOISE, SET, TARGET, WORD, Bounds, Form, Option
 from ._habits import foreign
 from ._program import Input, Judge
 from ._scope import Scope, suggestion
@@ -79,7 +79,7 @@ def _report_unknown_option(keyword: tree.Name, form: Form, found: Raw, scope: Sc
     if others:
         otherwise = f"it is an option of {listed(others, 3)}"
     elif named:
-        unnamed = (forms.MODEL, forms.SAMPLER)
+        unnamed = (MODEL, forms.SAMPLER)
         by_name = [o.name for o in form.options if not o.many and o.takes not in unnamed]
         otherwise = f"it has {listed(by_name)}"
     else:
@@ -157,7 +157,7 @@ def _number(arguments: list[tree.Argument], option: Option, scope: Scope, axes: 
     )
     number, bounds = known_number(value), option.bounds
     if number is not None and bounds is not None and not bounds.holds(number):
-        label = "too small" if not forms.Bounds(bounds.low, open=bounds.open).holds(number) else "too large"
+        label = "too small" if not Bounds(bounds.low, open=bounds.open).holds(number) else "too large"
         help = _cure_of_number(option, number)
         scope.report("E319", f"`{option.name}` is {bounds.words}, found {number}", e.span, label, help=help)
     return value
@@ -459,21 +459,21 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
     forms.BOOLEAN: _boolean,
     forms.SIZE: _size,
     forms.SIZES: _sizes,
-    forms.SET: _set,
+    SET: _set,
     forms.INPUT: _input,
     forms.RATE: _rate,
-    forms.NOISE: _noise,
+    NOISE: _noise,
     forms.NUMBERS: _numbers,
     forms.TEXT: _text,
-    forms.WORD: _word,
+    WORD: _word,
     forms.SCHEDULE: _schedule,
     forms.PLANNER: _planner,
     forms.CONFIDENCE: _word,
     forms.SAMPLER: _sampler,
-    forms.MODEL: _named,
-    forms.NETWORK: _named,
-    forms.JUDGE: _judge,
-    forms.CELL_VALUE: _cell_value,
+    MODEL: _named,
+    NETWORK: _named,
+    JUDGE: _judge,
+    CELL_VALUE: _cell_value,
     forms.EXPRESSION: _free,
 }
 

@@ -14,16 +14,10 @@ from functools import partial
 
 from ._form import BLOCKS as BLOCKS
 from ._form import BOOLEAN as BOOLEAN
-from ._form import CELL_VALUE as CELL_VALUE
 from ._form import CONFIDENCE as CONFIDENCE
-from ._form import COUNTS as COUNTS
 from ._form import EXPRESSION as EXPRESSION
 from ._form import INPUT as INPUT
 from ._form import INTEGER as INTEGER
-from ._form import JUDGE as JUDGE
-from ._form import MODEL as MODEL
-from ._form import NETWORK as NETWORK
-from ._form import NOISE as NOISE
 from ._form import NUMBER as NUMBER
 from ._form import NUMBERS as NUMBERS
 from ._form import PLANNER as PLANNER
@@ -32,14 +26,11 @@ from ._form import PROBABILITY as PROBABILITY
 from ._form import RATE as RATE
 from ._form import SAMPLER as SAMPLER
 from ._form import SCHEDULE as SCHEDULE
-from ._form import SET as SET
 from ._form import SIZE as SIZE
 from ._form import SIZES as SIZES
 from ._form import TEXT as TEXT
 from ._form import TEXTS as TEXTS
 from ._form import VARIABLES as VARIABLES
-from ._form import WORD as WORD
-from ._form import Bounds as Bounds
 from ._form import Form as Form
 from ._form import Option as Option
 from ._form import named

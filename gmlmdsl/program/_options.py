@@ -6,12 +6,12 @@ Later stages read these options, independently of the preset that the program us
 from __future__ import annotations
 
 from . import _forms as forms
-from ._form import Option
+from ._form import CELL_VALUE, Option
 from ._mask_bodies import MaskBody
 from ._network_forms import PUBLISHED, RENAMED
 from ._terms import Expression, FormCall, Literal, Operation
 
-_NUMERIC = (forms.NUMBER, forms.INTEGER, forms.CELL_VALUE)
+_NUMERIC = (forms.NUMBER, forms.INTEGER, CELL_VALUE)
 _NEEDS_A_SCHEDULE = ("least_confident", "random", *PUBLISHED)
 
 

@@ -58,8 +58,12 @@ def _figures(names: list[str], ours: list[dict[str, Any]], theirs: list[dict[str
         for words, runs in ((OURS, ours), (THEIRS, theirs)):
             for part in ("read", "answers"):
                 out.append(figure("bayesian", words, f"{name}, {part}", [sum(r[n][part] for n in which) for r in runs], "processor s"))
-    mine, peers = ([sum(r[n]["answers"] for n in names) for r in runs] for runs in (ours, theirs))
-    return [*out, ratio("bayesian", "gmlmdsl / pgmpy", "all networks, answers", mine, peers, MOST)]
+    sets = {"all networks": names, "all networks but andes": [n for n in names if n != "andes"]}
+    for label, which in sets.items():
+        for words, parts in (("answers", ("answers",)), ("read and answers", ("read", "answers"))):
+            mine, peers = ([sum(r[n][p] for n in which for p in parts) for r in runs] for runs in (ours, theirs))
+            out.append(ratio("bayesian", "gmlmdsl / pgmpy", f"{label}, {words}", mine, peers, MOST))
+    return out
 
 
 def _checks(names: list[str], ours: dict[str, Any], theirs: dict[str, Any]) -> list[Check]:

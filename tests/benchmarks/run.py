@@ -54,6 +54,7 @@ BENCHMARKS: dict[str, Callable[[bool], Report]] = {
             "items",
             "bayesian",
             "modes",
+            "searches",
         )
     },
 }
