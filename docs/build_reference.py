@@ -6,6 +6,7 @@ python docs/build_reference.py
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -15,7 +16,9 @@ DOCS = Path(__file__).resolve().parent
 sys.path[:0] = [str(DOCS.parent), str(DOCS)]
 
 from build_limits import limits_page  # noqa: E402 - found by the line above
+from pygments.token import Error  # noqa: E402
 
+from gmlmdsl.editor.pygments_lexer import GmlmLexer  # noqa: E402 - found by the line above
 from gmlmdsl.explain import keyword_table, sections_of_rooms  # noqa: E402 - found by the line above
 from gmlmdsl.program import forms  # noqa: E402
 
@@ -138,17 +141,28 @@ def errors_page(codes: dict[str, dict[str, str]]) -> str:
         "[Limits and tuning](limits.md) lists the limits of time and memory that some of these report.",
         "",
     ]
-    shown = ""
+    last = ""
     for code, entry in codes.items():
         group = GROUPS[code[1]]
-        if group != shown:
+        if group != last:
             lines += [f"## {group}", ""]
-            shown = group
+            last = group
         lines += [f"### {code} {entry['slug']}", "", f"{_sentence(entry['title'])} {entry['explanation'].strip()}", ""]
         for title, key in (("Wrong:", "wrong"), ("Right:", "right")):
-            if entry.get(key, "").strip():
-                lines += [title, "", "```text", entry[key].strip("\n"), "```", ""]
+            if shown := entry.get(key, "").strip("\n"):
+                lines += [title, "", f"```{_coloured(shown, entry['right'])}", shown, "```", ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _coloured(text: str, right: str) -> str:
+    """What opens a block of the page of errors: a directive of the site, so that the tests of the pages do not run the block.
+
+    `right` is the correction, whose language is that of both blocks.
+    """
+    if right.split()[0] in keyword_table() or " ~ " in right.split("\n")[0]:
+        known = all(kind is not Error for kind, _ in GmlmLexer().get_tokens(text))
+        return "{code-block} gmlm" if known else "text"
+    return "{code-block} python" if re.match(r"def |[\w.]+\(", right) else "text"
 
 
 def upgrade_page(text: str, codes: dict[str, dict[str, str]]) -> str:
@@ -190,10 +204,16 @@ def commands_page() -> str:
         arguments = [p for p in taken if p.param_type_name == "argument"]
         words = [name, *(_words(p) for p in arguments)]
         lines += [f"## gmlm {name}", "", f"`gmlm {' '.join(words)}`", "", " ".join(command.help.split()), ""]
-        lines += ["| takes | default | means |", "|---|---|---|"]
-        lines += [f"| `{_cell(_spelled(p))}` | {_given(p)} | {_cell(' '.join((p.help or '').split()).rstrip('.'))} |" for p in taken]
-        lines.append("")
+        if taken:
+            lines += ["| takes | default | means |", "|---|---|---|"]
+            lines += [_option_row(p) for p in taken]
+            lines.append("")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _option_row(taken: Any) -> str:
+    means = " ".join((taken.help or "").split()).rstrip(".")
+    return f"| `{_cell(_spelled(taken))}` | {_given(taken)} | {_cell(means)} |"
 
 
 def _words(argument: Any) -> str:

@@ -11,6 +11,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
@@ -27,6 +29,7 @@ extensions = ["myst_parser"]
 include_patterns = ["docs/**.md", "examples/labs/**.md", "README.md", "CHANGELOG.md"]
 root_doc = "docs/index"
 myst_heading_anchors = 4
+smartquotes = False  # `--check` stays two hyphens, which can be copied
 highlight_language = "text"
 html_theme = "furo"
 html_title = f"gmlmdsl {version}"
@@ -43,6 +46,8 @@ SECTIONS = {  # the navigation: the folders of the pages, in the order in which 
     "The project": r"(?!.*/)",
 }
 ALSO = {"Explanation": ["/examples/labs/README"], "The project": ["/README", "/CHANGELOG"]}
+
+SENTENCE = 30  # characters, from which a cell of a table is read as text
 
 
 def navigation(index: str) -> str:
@@ -75,6 +80,14 @@ def add_parts(_app: Any, page: str, source: list[str]) -> None:
         source[0] += "\n" + objects(_WHERE)
 
 
+def mark_sentences(_app: Any, doctree: Any, _page: str) -> None:
+    """Give a table whose last column has sentences the class `sentences`, for `site.css`."""
+    for table in doctree.findall(nodes.table):
+        last = [row[-1].astext() for row in table.findall(nodes.row)]
+        if max(map(len, last), default=0) > SENTENCE:
+            table["classes"].append("sentences")
+
+
 def add_first_page(app: Any, error: Exception | None) -> None:
     """Let `index.html` of the site lead to the first page."""
     if error is None:
@@ -88,4 +101,5 @@ def setup(app: Any) -> None:
     """Register the lexer and the added parts; Sphinx calls this."""
     app.add_lexer("gmlm", GmlmLexer)
     app.connect("source-read", add_parts)
+    app.connect("doctree-resolved", mark_sentences)
     app.connect("build-finished", add_first_page)

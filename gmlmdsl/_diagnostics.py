@@ -309,6 +309,13 @@ def in_colour(text: str, role: str) -> str:
     return f"{TERMINAL[role]}{text}\033[0m" if role else text
 
 
+def in_paragraphs(shown: object) -> str:
+    """Return each line of the text of an object as a paragraph of HTML, for notebooks."""
+    from html import escape
+
+    return "".join(f"<p>{escape(line)}</p>" for line in str(shown).splitlines())
+
+
 def preformatted(text: str) -> str:
     """Return text as a block of HTML that keeps its lines, for notebooks; diagnostics are coloured."""
     from html import escape

@@ -47,6 +47,9 @@ GOOD = "model m { var x[i in range(3)] : spin  factor 0.3 * x[i] for i in range(
     ("action", "text", "changed", "said"),
     [
         ("check", GOOD, GOOD, "no faults"),
+        ("check", " \n", " \n", "The program is empty"),
+        ("tidy", "# a comment\n", "# a comment\n", "The program is empty"),
+        ("explain", "", "", "The program is empty"),
         ("check", GOOD.replace("x[i] for", "y[i] for"), None, "error[E203 unknown-name]"),
         ("tidy", GOOD.replace("0.3 * x", "0.3*x"), GOOD, "no faults"),
         ("tidy", "model m {", "model m {", "error[E1"),

@@ -1,5 +1,6 @@
 """The answers of the playground: functions of a program's text that need the standard library and this package alone."""
 
+import re
 from contextlib import suppress
 
 from gmlmdsl._diagnostics import Diagnostic, GmlmError, Source, rendered
@@ -10,6 +11,9 @@ from gmlmdsl.syntax import format_source
 NAME = "program.gmlm"
 MOST_ROUNDS = 50
 WIDTH = 80
+DECLARED = re.compile(r"^[^\S\n]*[^#\s]", re.M)  # in a line that is neither blank nor a comment
+NO_FAULTS = "no faults"
+EMPTY = "The program is empty: it declares nothing."
 
 
 def found(text: str) -> tuple[Diagnostic, ...]:
@@ -22,7 +26,7 @@ def found(text: str) -> tuple[Diagnostic, ...]:
 
 def check(text: str) -> tuple[str, str]:
     """Return the text unchanged, and its errors and warnings."""
-    return text, "\n\n".join(rendered(found(text))) or "no faults"
+    return text, "\n\n".join(rendered(found(text))) or (NO_FAULTS if DECLARED.search(text) else EMPTY)
 
 
 def tidy(text: str) -> tuple[str, str]:
@@ -47,6 +51,6 @@ def mend(text: str) -> tuple[str, str]:
 def explain(text: str) -> tuple[str, str]:
     """Return the text unchanged, and its formulas, or its faults if it has errors."""
     try:
-        return text, Explanation(check_source(Source(NAME, text))).text(WIDTH)
+        return text, Explanation(check_source(Source(NAME, text))).text(WIDTH) if DECLARED.search(text) else EMPTY
     except GmlmError:
         return check(text)

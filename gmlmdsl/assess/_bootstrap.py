@@ -5,7 +5,6 @@ The draws are expressed as row weights, so that one compiled program serves all 
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._diagnostics import counted, duration, fail, whole_number
+from .._diagnostics import counted, duration, fail, in_paragraphs, whole_number
 from .._progress import shows_progress, tracked
 from ..data import generator, verified_seed, verified_weights
 from ..derive import spread_of
@@ -31,7 +30,7 @@ Array = np.ndarray
 NO_ESTIMATE = "diverged", "not-converged"  # codes of a status
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Bootstrap:
     """Estimates of refits to resampled rows.
 
@@ -53,8 +52,8 @@ class Bootstrap:
     estimate: Array
     failed: int
     seconds: float
-    graph: FactorGraph = dataclasses.field(repr=False)
-    held: Array = dataclasses.field(repr=False)
+    graph: FactorGraph
+    held: Array
     level: float = LEVEL
 
     @property
@@ -114,9 +113,8 @@ class Bootstrap:
             table["away"] = np.where(self.held, (self.estimates != self.estimate).mean(axis=0), np.nan)
         return pd.DataFrame(table, index=pd.Index(entry_names(self.graph), name="parameter"))
 
-    def __str__(self) -> str:
-        count = len(self.estimates)
-        worst = int(self.without_estimate.max(initial=0))
+    def __repr__(self) -> str:
+        count, worst = len(self.estimates), int(self.without_estimate.max(initial=0))
         lines = [f"Bootstrap of {counted(count, 'replication')}, {duration(self.seconds)}"]
         if self.failed:
             lines.append(f"{self.failed} of {count} refits did not converge; they are left out.")
@@ -124,6 +122,10 @@ class Bootstrap:
             name = entry_names(self.graph)[int(self.without_estimate.argmax())]
             lines.append(f"`{name}` has no finite estimate in {worst} of {count}: its standard error is that of the others, and too small.")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        table = self.summary().to_html(float_format="{:.4g}".format, max_rows=200)
+        return f"<div>{in_paragraphs(self)}{table}</div>"
 
     def _errors(self) -> Array:
         finite = np.where(np.isfinite(self.estimates), self.estimates, np.nan)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import fail, in_paragraphs
 from .._types import ArrayLike
 from ..fit import FitRecord
 from ._score import CrossValidation, InformationCriterion, Score, standard_error, sum_error
@@ -45,11 +45,9 @@ class Comparison:
         return "\n".join([f"Compared under mask {self.words}; smaller is better", shown, *self.notes])
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        notes = "".join(f"<p>{escape(n)}</p>" for n in self.notes)
+        head = in_paragraphs(f"Compared under mask {self.words}; smaller is better")
         table = self.table.to_html(float_format=lambda v: f"{v:.5g}")
-        return f"<div><p>Compared under mask {escape(self.words)}; smaller is better</p>{table}{notes}</div>"
+        return f"<div>{head}{table}" + in_paragraphs("\n".join(self.notes)) + "</div>"
 
 
 def compare(

@@ -346,7 +346,7 @@ def averaged(run: Runs, found: list[Penalised], chosen: Array, kept: Array, othe
     return out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Path:
     """Penalised fits, the largest penalty first.
 
@@ -446,7 +446,7 @@ class Path:
             return np.array([n in names for n in self.couplings])
         return self.selected[self.chosen if row is None else row]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         kept = counted(len(self.chosen_couplings), "coupling")
         rule = "" if self.rule is None else f', joined by "{self.rule}"'
         shown: Any = self.table[self.table["chosen"]] if "chosen" in self.table else self.table

@@ -5,11 +5,10 @@ There is one objective, or one for each block of the mask.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -117,8 +116,8 @@ class Runs:
 
     def objective(self, weights: Array) -> Objective:
         """Return the objective with these row weights."""
-        options = dataclasses.replace(self.evidence.options, weights=weights)
-        return reopened(dataclasses.replace(self.evidence, options=options), self.start)
+        options = replace(self.evidence.options, weights=weights)
+        return reopened(replace(self.evidence, options=options), self.start)
 
     def values(self, objective: Objective) -> Copied:
         """Return the objectives of the copies."""

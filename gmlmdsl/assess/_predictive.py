@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail, is_one_of, listed, unknown, whole_number
+from .._diagnostics import fail, in_paragraphs, is_one_of, listed, unknown, whole_number
 from .._progress import shows_progress, tracked, waiting
 from .._types import ArrayLike, Given, Missing, OfConfiguration, Rows
 from ..data import generator, verified_seed
@@ -189,10 +189,7 @@ class PredictiveCheck:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        lines = "".join(f"<p>{escape(line)}</p>" for line in repr(self).splitlines())
-        return f"<div>{lines}{self.table().to_html(float_format=lambda v: f'{v:.4g}')}</div>"
+        return f"<div>{in_paragraphs(self)}{self.table().to_html(float_format='{:.4g}'.format)}</div>"
 
 
 def predictive(

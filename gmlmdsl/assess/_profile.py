@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Profile:
     """The objective along a direction d of the parameters, minimised over all else.
 
@@ -70,7 +70,7 @@ class Profile:
 
         return pd.DataFrame({"objective": self.objective, "drop": self.drop}, index=pd.Index(self.grid, name=self.name))
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         low, high = self.interval
         return (
             f"Profile of {self.name}: estimate {self.estimate:.4g}, {self.probability:.3g} interval {low:.4g} to {high:.4g}; "

@@ -5,14 +5,13 @@ The composite-likelihood information criterion estimates the loss on new rows wi
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 
-from .._diagnostics import counted, fail, is_one_of, whole_number
+from .._diagnostics import counted, fail, in_paragraphs, is_one_of, whole_number
 from .._progress import shows_progress, tracked
 from .._types import ArrayLike, Given, Index, Missing, Rows
 from ..data import generator, verified_seed
@@ -60,6 +59,8 @@ class Score:
         """The standard error of `mean` over rows, or over groups; nan if there is only one."""
         return standard_error(self.losses, self.weights, self.groups)
 
+    _repr_html_ = in_paragraphs
+
     def __repr__(self) -> str:
         over = f"{self.groups.max() + 1} groups of rows" if self.groups is not None else f"{(self.weights > 0).sum()} rows"
         return f"Score under mask {self.measure.words}: {self.mean:.5g} nats per row, standard error {self.std_error:.2g}, over {over}"
@@ -99,6 +100,8 @@ class CrossValidation:
         It treats the fits of all folds as one fit and ignores their differences.
         """
         return self.held_out.std_error
+
+    _repr_html_ = in_paragraphs
 
     def __repr__(self) -> str:
         bad = [s for s in self.statuses if s != "converged"]
@@ -195,7 +198,7 @@ def cross_validate(
         for k in tracked(range(folds), counted(folds, "fold"), shows_progress(progress)):
             out = place == k
             others = np.where(out, 0.0, w)
-            options = dataclasses.replace(own.options, weights=others, progress=False, mesh_axis=mesh_axis)
+            options = replace(own.options, weights=others, progress=False, mesh_axis=mesh_axis)
             found = refit(own.lowered, own.mask, own.codes, options)
             held = {name: on_device(v) for name, v in found.params.items()}
             losses[out] = rows.losses(held)[out]
@@ -301,6 +304,8 @@ class InformationCriterion:
         It is sqrt(n / (n - 1) * sum of (contribution - mean)^2).
         """
         return sum_error(self.contributions[self.weights > 0])
+
+    _repr_html_ = in_paragraphs
 
     def __repr__(self) -> str:
         return (

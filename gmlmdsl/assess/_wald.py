@@ -98,7 +98,7 @@ def coefficients(fit: FitRecord, parts: Mapping[str, ArrayLike]) -> Array:
     return flat
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WaldTest:
     """A test of whether two fits differ by more than their standard errors.
 
@@ -122,7 +122,7 @@ class WaldTest:
     table: pd.DataFrame
     left_out: tuple[str, ...]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         head = f"Wald test: {self.statistic:.4g} on {self.degrees_of_freedom} degrees of freedom, p = {self.p_value:.3g} by Hotelling's T^2"
         if self.rows < FEW_ROWS_PER_ENTRY * self.degrees_of_freedom:
             head += (

@@ -23,7 +23,14 @@ from .limits import MOST_SEED
 class Commands(TyperGroup):
     """Commands whose user faults end with rendered diagnostics and status 1, and never with a traceback."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def __init__(self, **options: Any):
+        super().__init__(**options)
+        for command in self.commands.values():  # A paragraph of a docstring becomes one line.
+            command.help = "\n\n".join(p.replace("\n", " ") for p in (command.help or "").split("\n\n"))
+            for flag in (p for p in command.params if getattr(p, "is_flag", False)):
+                flag.metavar = ""  # Typer would print `<bool>`, as if the flag took a value.
+
+    def invoke(self, ctx: Any) -> object:
         """Run the command."""
         try:
             return super().invoke(ctx)
@@ -31,8 +38,7 @@ class Commands(TyperGroup):
             is_usage = any(c.__name__ == "ClickException" for c in type(error).__mro__)
             if is_usage or isinstance(error, BrokenPipeError | typer.Exit | typer.Abort):
                 raise
-            status = stop(error)
-        raise typer.Exit(status)
+            raise typer.Exit(stop(error)) from None
 
 
 # The groups of commands in the help.
@@ -113,12 +119,11 @@ WithPlans = Annotated[
 def start(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
     """Show the version, or the first steps if no command is given."""
     if version:
-        from importlib.metadata import PackageNotFoundError
-        from importlib.metadata import version as version_of
+        from importlib import metadata
 
         try:
-            print(f"gmlm {version_of('gmlmdsl')}")
-        except PackageNotFoundError:
+            print(f"gmlm {metadata.version('gmlmdsl')}")
+        except metadata.PackageNotFoundError:
             print("gmlm, not installed: run from its source")
         raise typer.Exit
     if context.invoked_subcommand is None:

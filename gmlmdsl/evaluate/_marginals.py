@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from .._diagnostics import unknown
+from .._diagnostics import in_paragraphs, unknown
 from ..graph import VariableArray
 from .limits import MOST_COLUMNS, MOST_PRINTED_ROWS
 
@@ -134,10 +133,9 @@ class Marginals(dict[Any, Array]):
 
     def _repr_html_(self) -> str:
         """Return the tables as a notebook shows them."""
-        texts = [self.summary] * bool(self.summary)
         tables, left = self._printed()
         shown = [table._repr_html_() or "" for table in tables]
-        return "".join([*shown, *(f"<p>{escape(text)}</p>" for text in [*texts, *left])])
+        return "".join([*shown, in_paragraphs("\n".join(filter(None, [self.summary, *left])))])
 
 
 def _texts(v: VariableArray) -> list[str]:

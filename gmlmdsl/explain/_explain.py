@@ -246,9 +246,9 @@ def _terms(section: Section, told: _Told) -> None:
     told.formulas.add_block(section)
     if told.model.requires:
         section.words("Values of the cells of K that break a requirement have probability zero.")
-    lacking = ", ".join([*(f"`{name}`" for name in _names(told.model, "latent")), "missing cells"])
-    summed = f"What a row lacks ({lacking}) is summed out and counts as cells of K"
-    section.words(told.done.lacking or f"{summed}: terms that hold nothing else enter too.")
+    lacking = " and ".join(["Missing cells", *(f"`{z}`" for z in _names(told.model, "latent"))])
+    summed = f"{lacking} count as cells of K and are summed out"
+    section.words(told.done.lacking or f"{summed}, so terms that hold one of them enter too.")
 
 
 def _prior(section: Section, told: _Told) -> None:

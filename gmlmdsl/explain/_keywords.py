@@ -117,7 +117,7 @@ def _lines(meaning: Meaning, width: int) -> Iterator[str]:
     yield "\n  Example:"
     yield textwrap.indent(meaning.example, "    ")
     yield ""
-    yield from wrapped(f"Reference: docs/reference/language.md, section {meaning.see}", width, "  ")
+    yield from wrapped(f"Reference: The language, section {meaning.see}", width, "  ")
 
 
 def _of_form(form: forms.Form) -> Meaning:

@@ -49,10 +49,9 @@ Polyak and Juditsky 1992 for the rate.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -368,9 +367,7 @@ def resolved(lowered: Lowered, start: dict[str, jax.Array], fixed: tuple[str, ..
         few = FEWEST_CHAINS * math.ceil(min(max(math.sqrt(free), CHOSEN_CHAINS[0]), CHOSEN_CHAINS[1]) / FEWEST_CHAINS)
         chains = max(FEWEST_CHAINS, min(few, MOST_CHAIN_CELLS // max(host.n_cells, 1)))
     burn_in = BURN_IN[bool(options.init)] if method.burn_in is None else method.burn_in
-    return dataclasses.replace(
-        method, chains=chains, burn_in=burn_in, steps=MOST_CONTRASTIVE_STEPS if method.steps is None else method.steps
-    )
+    return replace(method, chains=chains, burn_in=burn_in, steps=MOST_CONTRASTIVE_STEPS if method.steps is None else method.steps)
 
 
 def prepared(

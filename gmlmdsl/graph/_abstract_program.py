@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from .._diagnostics import GmlmError, fail, is_one_of, listed, unknown
+from .._diagnostics import GmlmError, fail, in_paragraphs, is_one_of, listed, unknown
 from .._types import Label
 from ..program import Program, allowed
 from ._bound import Bound
@@ -105,15 +105,13 @@ class AbstractProgram(ABC):
 
     def _repr_html_(self) -> str:
         """Return each model with its factor graph, for notebooks."""
-        from html import escape
-
         parts = []
         for name in self.checked.models:
             try:
                 parts.append(self.model(name)._repr_html_())
             except GmlmError as error:
                 parts.append(error._repr_html_())
-        return f"<div><p>{escape(repr(self))}</p>{''.join(parts)}</div>"
+        return f"<div>{in_paragraphs(self)}{''.join(parts)}</div>"
 
 
 def hash_of_texts(files: Mapping[str, str]) -> str:

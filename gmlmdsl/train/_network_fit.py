@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import optax
 
-from .._diagnostics import counted, duration, fail, no_attribute, only
+from .._diagnostics import counted, duration, fail, in_paragraphs, no_attribute, only
 from .._progress import shows_progress
 from .._types import ArrayLike, Given, JsonObject, Missing, ParamsLike, Rows
 from ..data import NetworkRows, bound_to_rows, network_rows, random_key, verified_weights
@@ -341,10 +341,7 @@ class NetworkFit:
         return pd.Series(counts | {"total": sum(counts.values())}, name="parameters")
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        lines = "".join(f"<p>{escape(line)}</p>" for line in repr(self).splitlines())
-        return f"<div>{lines}{self.summary().to_frame().to_html()}</div>"
+        return f"<div>{in_paragraphs(self)}{self.summary().to_frame().to_html()}</div>"
 
     def __repr__(self) -> str:
         m = self.meta

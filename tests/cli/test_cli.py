@@ -8,11 +8,13 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from cli_cases import CHAIN, ROOT, gmlm, process
 from cli_cases import folder as folder
 from typer.testing import CliRunner
 
 from gmlmdsl.cli._commands import app
+from gmlmdsl.cli._translation_commands import app as app_of_all
 
 # The program itself
 
@@ -34,6 +36,21 @@ def test_version():
 )
 def test_every_command_has_help(command):
     assert len(gmlm(command, "--help").output) > 300
+
+
+def test_no_paragraph_of_a_help_is_broken_inside_a_sentence(monkeypatch):
+    """At a width at which every paragraph is one line; and no flag looks as if it took a value."""
+    monkeypatch.setenv("COLUMNS", "400")
+    group = typer.main.get_command(app_of_all)
+    broken = []
+    for name, command in group.commands.items():
+        said = gmlm(name, "--help").output.partition("Usage:")[2].partition("╭")[0]
+        lines = [line.strip() for line in said.splitlines()[1:] if line.strip()]
+        assert lines and lines == command.help.split("\n\n")
+        broken += [line for line in lines if not line.endswith((".", ":"))]
+        flags = [p for p in command.params if getattr(p, "is_flag", False)]
+        assert all(flag.metavar == "" for flag in flags)
+    assert len(group.commands) > 20 and broken == []
 
 
 def test_usage_errors_have_status_2(folder):

@@ -54,7 +54,7 @@ def test_every_entry_says_what_it_does_and_where_the_reference_says_more(word: s
         assert meaning.does.endswith((".", ")")), meaning.does
         assert meaning.see.split(", ")[-1] in HEADINGS or meaning.see in HEADINGS
         text = explain_word(word, 100)
-        assert f"Reference: docs/reference/language.md, section {meaning.see}" in text
+        assert f"Reference: The language, section {meaning.see}" in text
         assert all(form in " ".join(text.split()) for form in meaning.forms)
 
 

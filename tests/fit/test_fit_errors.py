@@ -199,6 +199,8 @@ def test_the_bootstrap_compiles_nothing_and_its_intervals_are_its_own_estimates(
     np.testing.assert_array_equal(high, ordered[28])
     np.testing.assert_array_equal(boot.estimates[:2], fit.bootstrap(2, seed=1).estimates)
     assert list(boot.summary().columns) == ["estimate", "std_error", "3%", "97%", "no_estimate"]
+    assert repr(boot) == str(boot) and repr(boot).startswith("Bootstrap of ")
+    assert "<p>Bootstrap of " in boot._repr_html_() and "<th>std_error</th>" in boot._repr_html_()
 
 
 @pytest.mark.slow  # in the gate replications without an estimate are those that enumeration says
