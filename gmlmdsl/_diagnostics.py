@@ -462,19 +462,21 @@ def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | 
     return near[0] if near else None
 
 
-def unknown(message: str, name: str, known: Iterable[str], code: str = "E506") -> GmlmError:
+def unknown(message: str, name: str, known: Iterable[str], code: str = "E506", otherwise: str = "") -> GmlmError:
     """Return a `GmlmError` for an unknown name.
 
-    Its help is the most similar known name, or all known names.
+    Its help is the most similar known name, or else `otherwise`, by default all known names.
 
     Args:
         message: the message.
         name: the unknown name.
         known: the known names.
         code: the code of the diagnostic.
+        otherwise: the help if no known name is similar.
     """
     near, names = did_you_mean(str(name), known), list(known)
-    return fail(code, message, help=f"did you mean `{near}`?" if near else f"there {'is' if len(names) == 1 else 'are'} {listed(names)}")
+    otherwise = otherwise or f"there {'is' if len(names) == 1 else 'are'} {listed(names)}"
+    return fail(code, message, help=f"did you mean `{near}`?" if near else otherwise)
 
 
 def known(name: str, names: Sequence[str], what: str) -> str:

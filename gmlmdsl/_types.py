@@ -88,8 +88,10 @@ Labelled: TypeAlias = "Frame | pd.Series | xr.DataArray"  # an array with names
 Rows: TypeAlias = "ArrayLike | Mapping[str, ArrayLike] | FileRows"  # configurations: of the one variable, or by variable
 Given: TypeAlias = "Mapping[str, ArrayLike] | Frame"  # by given variable
 Prompt: TypeAlias = "str | Sequence[ArrayLike] | np.ndarray"  # the beginning of a string, or one for each row
-Missing: TypeAlias = "MissingValue | Mapping[str, MissingValue | None]"  # the value of a missing cell, or that value by variable
+# The value of a missing cell, or several in a list, or these by variable.
+Missing: TypeAlias = "MissingValue | Sequence[MissingValue] | Mapping[str, MissingValue | Sequence[MissingValue] | None]"
 MissingValue: TypeAlias = "str | int | float | np.integer | np.floating"
+Marks: TypeAlias = "tuple[MissingValue, ...]"  # the values of a missing cell of one variable
 ParamsLike: TypeAlias = "Mapping[str, ArrayLike | eqx.Module]"  # by parameter; a conditional model has its network by its name
 Place: TypeAlias = "int | str | tuple[int | str, ...]"  # of a cell in its variable: numbers from 0, or labels of the axes
 Clamp: TypeAlias = "Mapping[str, ArrayLike | Mapping[Any, ArrayLike]]"  # by variable, an array, or values by `Place`

@@ -109,10 +109,7 @@ AllowPython = Annotated[
     o.program("--allow-python", help='Allow networks, verifiers and values `python("package.module:name")` to import and run that code.'),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-WithPlans = Annotated[
-    bool,
-    typer.Option("--plans", help="Also print how each sum is computed, and its cost."),
-]
+WithPlans = Annotated[bool, typer.Option("--plans", help="Also print how each sum is computed, and its cost.")]
 
 
 @app.callback(invoke_without_command=True)

@@ -26,7 +26,7 @@ PLAIN = {"∑": "sum", "∏": "prod", "·": "*", "−": "-", "√": "sqrt", "∈
 PLAIN |= {"∪": "union", "⇔": "<=>", "⌊": "floor(", "⌋": ")", "σ": "sigma", "π": "pi"}
 _OPTION = re.compile(
     r"`(mask|sampler|model|n_masks|max_steps|starts|level|gaps|weights|draws|warmup|chains|thin|clamp|columns|where|missing|header|resume)"
-    r"=('[^']*'|\"\w+\"|\w*)`"
+    r"=(\[.*?\]|'[^']*'|\"\w+\"|[\w.]*)`"
 )
 
 
@@ -195,11 +195,18 @@ def show_error(error: GmlmError, stream: IO[str] | None = None) -> None:
 
 def show(diagnostics: Iterable[Diagnostic], stream: IO[str]) -> None:
     """Print diagnostics, separated by blank lines."""
-    texts = [_OPTION.sub(_as_option, text) for text in rendered(diagnostics)]
+    texts = [as_on_command_line(text) for text in rendered(diagnostics)]
     if has_colour(stream):
         texts = [highlighted(t, in_colour) for t in texts]
     if texts:
         print("\n\n".join(texts), file=stream)
+
+
+def as_on_command_line(text: str) -> str:
+    """Return a text with options named as on the command line; others are marked as of Python."""
+    text = re.sub(r"`(max_steps|n_masks)`", r"`\1=`", text)
+    text = re.sub(r"(`fit\.\w+\([^`]*\)`|`impute=True`)(?! in Python)", r"\1 in Python", text)
+    return _OPTION.sub(_as_option, text)
 
 
 def _as_option(found: re.Match[str]) -> str:
@@ -207,8 +214,10 @@ def _as_option(found: re.Match[str]) -> str:
         return "`--restart`" if found[2] == "False" else "no `--restart`"
     if found[1] == "header":
         return "`--no-header`" if found[2] == "False" else "`--header`"
-    value = found[2].strip('"')
-    return f"`--{found[1].replace('_', '-')}{f' {value}' if value else ''}`"
+    option = f"--{found[1].replace('_', '-')}"
+    said = re.sub(r"'([\w-]+)'", r"\1", found[2])  # A word needs no quotes in a shell.
+    values = re.findall(r"'[^']*'|[^',\[\]\" ]+", said) or [""]
+    return f"`{' '.join(f'{option} {value}'.strip() for value in values)}`"
 
 
 def note(text: str) -> None:
@@ -218,9 +227,10 @@ def note(text: str) -> None:
 
 def warn(text: str, remedy: str = "") -> None:
     """Print a warning on the standard error."""
-    print(f"{paint('warning', 'warning', sys.stderr)}: {shown(text)}", file=sys.stderr)
+    print(f"{paint('warning', 'warning', sys.stderr)}: {shown(as_on_command_line(text))}", file=sys.stderr)
     if remedy:
-        print(f"{paint('help', 'help', sys.stderr)}: {shown(remedy)}", file=sys.stderr)
+        remedy = shown(as_on_command_line(remedy))
+        print(f"{paint('help', 'help', sys.stderr)}: {remedy}", file=sys.stderr)
 
 
 def print_table(

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail, listed
-from .._types import InputLike, Label, Missing, Rows
-from ..data import columns_of_cells, is_cell, is_number, is_row_of_letters, plain
+from .._diagnostics import GmlmError, counted, fail, listed
+from .._types import InputLike, Label, Missing, MissingValue, Rows
+from ..data import columns_of_cells, is_cell, is_row_of_letters, plain
 from ..graph import sets_of_cells
 from ..program import Program, ir
 from ..read import (
@@ -25,6 +26,8 @@ from ..read import (
     ending_of,
     is_digits,
     is_packed,
+    names_in,
+    number_in,
     parse_table,
     read_alignment,
     read_arrays,
@@ -32,7 +35,7 @@ from ..read import (
 )
 from ._console import note
 from ._program_arguments import bind_program, read_weights
-from .limits import MOST_COUNTED_COLUMNS
+from .limits import MOST_COUNTED_COLUMNS, MOST_NAMED
 
 if TYPE_CHECKING:
     from .._compile import BoundProgram
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from ..model import Model
 
 Array = np.ndarray
+Inputs = Mapping[str, InputLike]
 ARRAYS = (".npy", ".npz")
 ALIGNMENTS = (".a2m", ".a3m", ".afa", ".fa", ".fas", ".fasta", ".sto", ".stk", ".stockholm")
 TOGETHER = "save one array for each variable, given ones too, in an .npz file, under its name"
@@ -71,6 +75,7 @@ class DataFile:
         width: the number of cells of a row, if the file determines it.
         names: the names of the columns, if they have proper names.
         given: the argument `given=`.
+        left_out: the number of columns of a table that name no cell.
     """
 
     x: Rows
@@ -78,6 +83,7 @@ class DataFile:
     width: int | None
     names: tuple[str, ...] | None
     given: dict[str, Array] | None = None
+    left_out: int = 0
 
     @property
     def table(self) -> Table | None:
@@ -85,7 +91,7 @@ class DataFile:
         return self.x if isinstance(self.x, Table) else None
 
 
-def read_data(path: Path, program: Program, model: str, inputs: Mapping[str, InputLike], reading: Reading) -> DataFile:
+def read_data(path: Path, program: Program, model: str, inputs: Inputs, reading: Reading) -> DataFile:
     """Read rows of data for a model of a program that is not yet bound.
 
     Args:
@@ -100,9 +106,8 @@ def read_data(path: Path, program: Program, model: str, inputs: Mapping[str, Inp
     """
     kind = ending_of(path)
     if kind in ARRAYS and is_packed(path):
-        raise fail(
-            "E520", f"{path} is packed, and only text is unpacked", help=f"unpack it, `gunzip {path}`; .npz files are packed in themselves"
-        )
+        help = f"unpack it, `gunzip {path}`; .npz files are packed in themselves"
+        raise fail("E520", f"{path} is packed, and only text is unpacked", help=help)
     _verify_options(path, kind, reading)
     given = [v.name for v in program.models[model].variables.values() if v.role == "given"]
     if kind in ARRAYS:
@@ -123,7 +128,8 @@ def _from_arrays(path: Path, names: list[str], given: Sequence[str], reading: Re
     along = {name: arrays.pop(name) for name in given}
     x = _by_variable(arrays, names, path)
     width = x.shape[1] if isinstance(x, np.ndarray) and x.ndim == 2 else None
-    return DataFile(x, _code(reading.missing), width, None, along or None)
+    marks = [_code(text) for text in reading.missing]
+    return DataFile(x, marks or None, width, None, along or None)
 
 
 def _from_alignment(path: Path, observed: Sequence[ir.Variable], reading: Reading) -> DataFile:
@@ -152,16 +158,11 @@ def _verify_options(path: Path, kind: str, reading: Reading) -> None:
         raise fail("E507", "`--identity` makes weights: leave `--weights` out")
 
 
-def _code(missing: Sequence[str]) -> Missing | None:
+def _code(text: str) -> MissingValue:
     """Return the value of a missing cell in arrays."""
-    if not missing:
-        return None
-    if len(missing) > 1:
-        raise fail("E507", "in arrays one value stands for a missing cell: say `--missing` once")
-    try:
-        number = float(missing[0])
-    except ValueError:
-        return missing[0]
+    number = number_in(text)
+    if number is None:
+        return text
     return int(number) if number.is_integer() else number
 
 
@@ -174,23 +175,23 @@ def _by_variable(arrays: dict[str, Array], names: Sequence[str], path: Path) -> 
         raise fail("E503", f"{path} has the arrays {listed(list(arrays))}, none called `{names[0]}`", help=f"name the array `{names[0]}`")
     lacking = [n for n in names if n not in arrays]
     if lacking:
-        raise fail(
-            "E503",
-            f"{path} lacks {listed(lacking)}; it has {listed(list(arrays))}",
-            help="save one array per variable in an .npz file, under its name",
-        )
+        help = "save one array per variable in an .npz file, under its name"
+        message = f"{path} lacks {listed(lacking)}; it has {listed(list(arrays))}"
+        raise fail("E503", message, help=help)
     return {n: arrays[n] for n in names}
 
 
 # Tables
 
 
-def _from_table(path: Path, program: Program, model: str, inputs: Mapping[str, InputLike], reading: Reading) -> DataFile:
+def _from_table(path: Path, program: Program, model: str, inputs: Inputs, reading: Reading) -> DataFile:
     parsed = parse_table(path)
     variables = _observed(program, model)
     header = reading.header
     if header is None:
-        header = parsed.is_named or _looks_like_header(parsed.fields[0], [v.domain for v in variables], inputs)
+        named = parsed.is_named or not _names_said(reading).isdisjoint(parsed.fields[0])
+        header = named or _looks_like_header(parsed.fields, [v.domain for v in variables], inputs)
+        _note_ambiguous(path, parsed.fields[0], header)
     table = table_of(parsed, header)
     if reading.columns is None and reading.weights is not None:
         table = table.without(reading.weights)
@@ -201,7 +202,9 @@ def _from_table(path: Path, program: Program, model: str, inputs: Mapping[str, I
         return DataFile(table, missing, len(table.texts([0])[0, 0]), None)
     cells = [] if table.in_order else [c for c in table.columns if is_cell(c, variables[0].name)]
     named = table.header is not None and not cells
-    return DataFile(table, missing, len(cells or table.columns), table.columns if named else None)
+    width = len(cells or table.columns)
+    names = table.columns if named else None
+    return DataFile(table, missing, width, names, left_out=len(table.columns) - width)
 
 
 def _observed(program: Program, model: str) -> list[ir.Variable]:
@@ -220,23 +223,50 @@ def _groups(where: Sequence[str]) -> dict[str, list[str]]:
     return out
 
 
-def _looks_like_header(first: Sequence[str], domains: Sequence[ir.Domain], inputs: Mapping[str, InputLike]) -> bool:
-    """Return whether a first line is a header.
+def _names_said(reading: Reading) -> set[str]:
+    """Return the texts of options that may be names of columns; numbers of columns are not."""
+    parts = [part for text in names_in(reading.columns or "") for part in (text, *text.split(":"))]
+    said = {*parts, reading.weights or "", *(text.partition("=")[0] for text in reading.where)}
+    return {name.strip() for name in said if name.strip() and not is_digits(name.strip())}
 
-    It is one if no field is a value or a number, or if its fields are distinct numbers beyond the
-    values. If the values of a domain are not known, numbers are not a header.
+
+def _note_ambiguous(path: Path, first: Sequence[str], header: bool) -> None:
+    """Print that a first line of consecutive numbers is read as data."""
+    if not header and len(first) > 2 and _counts_up(first):
+        shown = ", ".join(first[:MOST_NAMED])
+        note(f"line 1 of {path} ({shown}) is read as data; if it names the columns, say `--header`")
+
+
+def _looks_like_header(rows: list[list[str]], domains: Sequence[ir.Domain], known: Inputs) -> bool:
+    """Return whether the first line of a table is a header.
+
+    If the values of a domain are not known, numbers are not a header.
     """
-    known = [_texts_of(d, inputs) for d in domains]
-    values = {plain(t) for texts in known if texts is not None for t in texts}
-    good = [plain(f) in values for f in first]
-    if None in known and all(is_number(f) for f in first):
+    texts = [_texts_of(d, known) for d in domains]
+    if None in texts and None not in map(number_in, rows[0]):
         return False
-    if not any(good):
-        return not any(is_number(f) for f in first) or (len(first) > 1 and len(set(first)) == len(first) and _counts_up(first))
-    return not all(good) and len(set(first)) == len(first) > len(values) + 1
+    return _are_names(rows, {plain(t) for part in texts for t in part or ()})
 
 
-def _texts_of(domain: ir.Domain, inputs: Mapping[str, InputLike]) -> list[str] | None:
+def _are_names(rows: list[list[str]], values: set[str]) -> bool:
+    """Return whether the first row has names of columns.
+
+    It has if no field is a value or a number. If its fields are distinct, it also has if they are
+    numbers beyond the values, or if most are texts that are no values and stand in no other row.
+    """
+    first = rows[0]
+    held = [f for f in first if plain(f) in values]
+    names = {f for f in first if number_in(f) is None}.difference(held)
+    if names.issuperset(first):
+        return True
+    if len(held) == len(first) or len(set(first)) < len(first):
+        return False
+    if 2 * len(names) > len(first) and names.isdisjoint(chain.from_iterable(rows[1:])):
+        return True
+    return len(first) > len(values) + 1 if held else len(first) > 1 and _counts_up(first)
+
+
+def _texts_of(domain: ir.Domain, inputs: Inputs) -> list[str] | None:
     """Return the values of a domain as they appear in a file, or None if an input without a value decides."""
     if domain.labels or domain.scale is None:
         return list(domain.labels)
@@ -261,6 +291,17 @@ def _known(e: ir.Expression, inputs: Mapping[str, Any]) -> int | None:
     return None
 
 
+def _nameless(table: Table) -> GmlmError:
+    """Return the error for a column without a name, whose cell would have none."""
+    at = table.columns.index("")
+    before, after = table.columns[:at], table.columns[at + 1 :]
+    rest = ",".join([f":{c}" for c in before[-1:]] + [f"{c}:" for c in after[:1]])
+    if table.asked:
+        rest = ",".join(filter(None, table.columns))
+    message = f"{table.path}: column {table.chosen[at]} (counted from 0) of line 1 has no name"
+    return fail("E525", message, help=f"give it a name, or leave it out: `columns='{rest}'`")
+
+
 def _counts_up(fields: Sequence[str]) -> bool:
     return all(map(is_digits, fields)) and [int(f) - int(fields[0]) for f in fields] == list(range(len(fields)))
 
@@ -278,8 +319,8 @@ def words_of(graph: FactorGraph, x: Any) -> str:
         return f"{x.words}, one text of {graph.observed[0].size} letters per row"
     order = columns_of_cells(graph, x)
     ignored = [name for k, name in enumerate(x.columns) if k not in order]
-    more = " .." if len(ignored) > 4 else ""
-    return f"{x.words}, {len(order)} columns" + (f"; ignored {', '.join(ignored[:4])}{more}" if ignored else "")
+    others = f"; {counted(len(ignored), 'column')} left out: {listed(ignored, MOST_NAMED)}"
+    return f"{x.words}, {counted(len(order), 'column')}{others * bool(ignored)}"
 
 
 def missing_words(x: Rows) -> str:
@@ -299,7 +340,7 @@ def missing_words(x: Rows) -> str:
 
 
 def program_and_data(
-    checked: Program, model: str, inputs: Mapping[str, InputLike], path: Path, reading: Reading, allow_python: bool = False
+    checked: Program, model: str, inputs: Inputs, path: Path, reading: Reading, allow_python: bool = False
 ) -> tuple[BoundProgram, DataFile]:
     """Return the bound program and the data.
 
@@ -318,10 +359,13 @@ def program_and_data(
     data = read_data(path, checked, model, inputs, reading)
     sized = with_size(checked, model, inputs, data.width)
     for name in sized.keys() - inputs.keys():
-        note(f"{name} = {sized[name]}, from the columns of {path}")
+        others = f" that name cells; {counted(data.left_out, 'other column')} left out"
+        note(f"{name} = {sized[name]}, from the columns of {path}{others * bool(data.left_out)}")
     program = bind_program(checked, sized, None, allow_python)
     axis = axis_of(checked, model)
     if data.names is not None and axis is not None and program.bound.set_size(axis) == len(data.names):
+        if data.table is not None and "" in data.names:
+            raise _nameless(data.table)
         program = bind_program(checked, sized, coords_of(program.bound, model, data.names), allow_python)
     return program, data
 
@@ -387,7 +431,7 @@ def coords_of(bound: Bound, model: str, names: Sequence[str]) -> dict[str, list[
     return {owner: [int(n) if numbers else n for n in names] for owner in sets_of_cells(bound, checked, variable)}
 
 
-def with_size(program: Program, model: str, inputs: Mapping[str, InputLike], width: int | None) -> dict[str, InputLike]:
+def with_size(program: Program, model: str, inputs: Inputs, width: int | None) -> dict[str, InputLike]:
     """Return the inputs, with the size of the data for the input of this size, if it has no value.
 
     Args:

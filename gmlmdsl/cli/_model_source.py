@@ -48,9 +48,8 @@ def model_and_params(source: ModelSource, verb: str) -> tuple[Model, ParamsLike]
         with source.file.open("rb") as file:
             is_fit = file.read(2) == b"PK"
     if source.file.suffix == ".fit" and not is_fit:
-        raise fail(
-            "E520", f"{source.file} is not a saved fit, or is damaged", help="name a file that `gmlm fit --out` wrote, or a .gmlm file"
-        )
+        help = "name a file that `gmlm fit --out` wrote, or a .gmlm file"
+        raise fail("E520", f"{source.file} is not a saved fit, or is damaged", help=help)
     if is_fit:
         return _of_fit(source)
     program = bind_program(*checked_program(source.file, source.inputs, source.arrays), allow_python=source.allow_python)
@@ -109,10 +108,10 @@ def pick(name: str | None, names: Sequence[str], what: str, option: str = "model
         raise unknown(f"{owner or 'the program'} has no {kind} `{name}`", name, names)
     if name is None and len(names) != 1:
         kind, _, owner = what.partition(" of ")
-        message = f"{owner or 'the program'} has {len(names) or 'no'} {kind}s" + (": say which" if names else "")
-        raise fail(
-            "E506",
-            message,
-            help=f"`--{option} {names[0]}`, or another of {listed(names)}" if names else f"declare one in the file: `{kind} ..`",
-        )
+        if not names:
+            help = f"declare one in the file: `{kind} ..`"
+            raise fail("E506", f"{owner or 'the program'} has no {kind}s", help=help)
+        message = f"{owner or 'the program'} has {len(names)} {kind}s: say which"
+        help = f"`--{option} {names[0]}`, or another: {listed(names[1:])}"
+        raise fail("E506", message, help=help)
     return names[0] if name is None else name

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._diagnostics import Diagnostic, GmlmError, did_you_mean, fail, listed, unknown
+from .._diagnostics import Diagnostic, GmlmError, each, fail, listed, unknown
 from .._types import Clamp, Coords, InputLike, Place
 
 if TYPE_CHECKING:
@@ -48,16 +49,14 @@ def read_inputs(program: Program, assignments: Sequence[str], arrays: Path | Non
         if name in found:
             raise fail("E507", f"input `{name}` is given twice")
         found[name] = _value(name, value.strip(), program)
-    unknown = [_unknown(name, program) for name in found if name not in program.inputs]
-    if unknown:
-        raise GmlmError(unknown)
+    each(partial(_verify_input, program), found)
     return found
 
 
-def _unknown(name: str, program: Program) -> Diagnostic:
-    near = did_you_mean(name, program.inputs)
-    help = f"did you mean `{near}`?" if near else f"the inputs are {listed(list(program.inputs))}"
-    return Diagnostic("E402", f"the program has no input `{name}`", help=help)
+def _verify_input(program: Program, name: str) -> None:
+    if name not in program.inputs:
+        otherwise = f"the inputs are {listed(list(program.inputs))}"
+        raise unknown(f"the program has no input `{name}`", name, program.inputs, "E402", otherwise)
 
 
 def _value(name: str, text: str, program: Program) -> InputLike:
@@ -67,11 +66,13 @@ def _value(name: str, text: str, program: Program) -> InputLike:
         return text
     if re.fullmatch(r"[+-]?\d{1,18}", text):
         return int(text)
-    try:
-        return float(text)
-    except ValueError:
-        help = "arrays come from a file: `--inputs FILE.npz`" if re.search(r"[,\[;]", text) else ""
-        raise fail("E507", f'`--input {name}={text}`: "{text}" is not a number', help=help) from None
+    from ..read import number_in
+
+    number = number_in(text)
+    if number is None:
+        help = f"a number, `--input {name}=8`; an array is in a file, `--inputs FILE.npz`"
+        raise fail("E507", f'`--input {name}={text}`: "{text}" is not a number', help=help)
+    return number
 
 
 def bind_program(
@@ -123,9 +124,9 @@ def read_weights(text: str, table: Table | None) -> np.ndarray:
         found = table_of(parsed, header)
         return found.numbers(found.columns[0])
     names = [] if table is None or table.header is None else list(table.header)
-    near = did_you_mean(text, names)
-    help = f"did you mean `{near}`?" if near else "name a column of the data, or a .csv or .npy file with one number per row"
-    raise fail("E506", f"weights: there is no column and no file `{text}`", help=help)
+    otherwise = "name a column of the data, or a .csv or .npy file with one number per row"
+    message = f"weights: there is no column and no file `{text}`"
+    raise unknown(message, text, names, otherwise=otherwise)
 
 
 def read_n_masks(text: str | None) -> int | str | None:
@@ -155,20 +156,16 @@ def read_clamps(texts: Sequence[str], graph: FactorGraph) -> Clamp | None:
     for text in texts:
         found = _CLAMP.fullmatch(text)
         if found is None:
-            raise fail(
-                "E507",
-                f"`--clamp {text}`: expected `x[3]=1`",
-                help="places are numbers from 0 or labels: `x[3]`, `y[1, A2]`, or a scalar's name",
-            )
+            help = "places are numbers from 0 or labels: `x[3]`, `y[1, A2]`, or a scalar's name"
+            raise fail("E507", f"`--clamp {text}`: expected `x[3]=1`", help=help)
         name, place, value = found[1], found[2], found[3].strip()
         names = [v.name for v in graph.variables]
         if name not in names:
             raise unknown(f"`--clamp {text}`: the model has no variable `{name}`", name, names)
         v = graph.variable(name)
         if place is None and v.shape:
-            raise fail(
-                "E507", f"`--clamp {text}`: say which cell of `{name}`", help=f"`--clamp {name}[{', '.join('0' for _ in v.shape)}]={value}`"
-            )
+            help = f"`--clamp {name}[{', '.join('0' for _ in v.shape)}]={value}`"
+            raise fail("E507", f"`--clamp {text}`: say which cell of `{name}`", help=help)
         out.setdefault(name, {})[_place(place)] = _clamp_value(text, value, v.ordered)
     return out or None
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from .._diagnostics import Diagnostic, GmlmError, counted, duration, fail, listed
 from .._types import Clamp, DrawsLike
 from ..files import decoded_line, opened_text, raw_lines, reading
-from ._console import note, print_table, show, warn
+from ._console import as_on_command_line, note, print_table, show, warn
 from ._model_source import ModelSource, checked_program, model_and_params, pick
 from ._program_arguments import read_clamps, read_n_masks
 
@@ -113,6 +113,10 @@ def run_fit(request: FitRequest) -> None:
 
     Nothing is written after an error.
     """
+    if request.data.suffix == ".gmlm" and request.data.is_file():
+        table = {".gmlm": "DATA.csv"}.get(request.file.suffix, request.file)
+        help = f"data stand behind the program: `gmlm fit {request.data} {table}`"
+        raise fail("E507", f"{request.data} is a program, and no data", help=help)
     from ._data_files import print_data, program_and_data, weights_of, words_of
 
     n_masks = read_n_masks(request.n_masks)
@@ -193,7 +197,7 @@ def _tell_fit(fit: Any, rows: int) -> None:
     if fit.meta["convex"] and fit.status.converged:
         print("the objective is convex: this is its global minimum")
     if fit.missing is not None and fit.missing.any:
-        print(fit.missing.words)
+        print(as_on_command_line(fit.missing.words))
     if fit.starts is not None:
         print(fit.starts.words)
     if any(p.size for p in fit.graph.parameters):

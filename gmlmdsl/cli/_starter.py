@@ -142,7 +142,9 @@ def run_new(folder: Path) -> None:
     """
     name = folder.name
     if not re.fullmatch(r"[A-Za-z][\w-]*", name):
-        raise fail("E507", f"a project is named by a word of letters, digits, - and _, got {name!r}", help="`gmlm new council`, say")
+        word = "a word of letters, digits, - and _ that begins with a letter"
+        message = f"a project is named by {word}, got {name!r}"
+        raise fail("E507", message, help="`gmlm new council`, say")
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         raise fail("E560", f"cannot write {folder}: it exists already", help="name a new folder")
     comment, _, program = examples()["votes"].read_text(encoding="utf-8").partition("\n")

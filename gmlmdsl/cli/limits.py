@@ -7,6 +7,7 @@ MOST_SEED = (1 << 64) - 1  # as in `data/_keys.py`, which loads JAX
 PIPED_WIDTH, TEXT_WIDTH = 120, 100  # columns of tables in a pipe, and of text on any screen
 # Rounds of fixes of a file. Fixing a statement may reveal further faults inside it.
 MOST_ROUNDS = 20
+MOST_NAMED = 4  # names of a list that are printed; the others are counted
 MOST_COUNTED_COLUMNS = 20  # columns whose missing cells are counted on the screen
 STARTER_ROWS = 200  # rows of the data of a new project
 

@@ -16,4 +16,4 @@ from ._mock import invented, mock_given, mock_inputs
 from ._network_rows import NetworkRows, bound_to_rows, bucket_of, given_arrays, network_rows, present_lengths, standard_widths, widths
 from ._run_states import as_bytes, as_identity, from_bytes, hash_of_arrays, hash_of_computation, hash_of_text, identity_of_computation
 from ._traced import at_once, evaluated, is_traced, verify_untraced, verify_untraced_leaves
-from ._values import Data, decode, encode, in_cell_order, is_number, row_index, value_codes, verified_weights, whole_numbers
+from ._values import Data, decode, encode, in_cell_order, row_index, value_codes, verified_weights, whole_numbers

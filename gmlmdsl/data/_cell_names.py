@@ -126,7 +126,10 @@ def frame_arrays(
         v = needed[0]
         if len(columns) != v.size:
             message = f"{what} has {len(columns)} columns, `{v.name}` has {v.size} cells"
-            raise fail("E501", message, help=f"a column for each cell: {listed(names.cells, 4)}")
+            help = f"a column for each cell: {listed(names.cells, 4)}"
+            if len(columns) > v.size:
+                help = f"`frame.drop(columns=[..])` those of {listed(columns)} that are no cells"
+            raise fail("E501", message, help=help)
         _verify_distinct(columns, what)
         return {v.name: np.asarray(frame).reshape(-1, *v.shape)}
     held = _held(variables, needed, found)

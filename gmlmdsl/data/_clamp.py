@@ -173,11 +173,9 @@ def cell_at(v: VariableArray, place: Any, what: str = "clamp") -> int:
         at = tuple(_member(v, k, one, what) for k, one in enumerate(at))
     whole = all(is_whole_number(i) for i in at)
     if not whole or len(at) != len(v.shape) or any(not 0 <= i < n for i, n in zip(at, v.shape, strict=True)):
-        raise fail(
-            "E507",
-            f"{what}: {place!r} is not a cell of `{v.name}`, whose shape is {v.shape}",
-            help="places are 0-based integers, labels of the axis, or tuples of them",
-        )
+        help = "places are 0-based integers, labels of the axis, or tuples of them"
+        message = f"{what}: {place!r} is not a cell of `{v.name}`, whose shape is {v.shape}"
+        raise fail("E507", message, help=help)
     return v.offset + int(np.ravel_multi_index(at, v.shape))
 
 

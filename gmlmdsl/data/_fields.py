@@ -17,10 +17,10 @@ import numpy as np
 
 from .._diagnostics import GmlmError, did_you_mean, fail, listed, whole_number
 from .._optional import need
-from .._types import Missing, Rows
+from .._types import Marks, Missing, Rows
 from ..files import reading
 from ..graph import FactorGraph, VariableArray
-from ..read import AbstractRows, Alignment, is_digits, is_numbered
+from ..read import AbstractRows, Alignment, is_digits, is_numbered, number_in
 from ._cell_names import SEVERAL, CellNames, squeezed, verify_once
 
 Array = np.ndarray
@@ -42,8 +42,8 @@ def values_of(graph: FactorGraph, rows: AbstractRows, missing: Missing | None = 
         GmlmError: E501 or E503 if columns and cells do not fit; E502 or E504 for a field, with its
             file, line and column.
     """
-    said = missing.values() if isinstance(missing, Mapping) else [missing]
-    tokens = () if missing is None else (*rows.tokens, *(m for m in said if isinstance(m, str)))
+    said = [str(m) for m in marks_in(missing) if m == m]
+    tokens = () if missing is None else (*rows.tokens, *said)
     if is_row_of_letters(len(rows.columns), graph):
         v = graph.observed[0]
         return {v.name: _letters(rows, v, tokens)}
@@ -52,6 +52,15 @@ def values_of(graph: FactorGraph, rows: AbstractRows, missing: Missing | None = 
         out[v.name] = _values(rows, order[at : at + v.size], v, tokens).reshape(-1, *v.shape)
         at += v.size
     return out
+
+
+def marks_in(missing: Missing | None) -> Marks:
+    """Return every value that `missing` has, of whichever variable."""
+    if isinstance(missing, Mapping):
+        return tuple(mark for part in missing.values() for mark in marks_in(part))
+    if isinstance(missing, Sequence) and not isinstance(missing, str):
+        return tuple(missing)
+    return () if missing is None else (missing,)
 
 
 def held_variables(graph: FactorGraph, rows: AbstractRows) -> tuple[VariableArray, ...]:
@@ -150,8 +159,11 @@ def _values(rows: AbstractRows, part: Sequence[int], v: VariableArray, tokens: S
     bad = np.array([u not in found and u not in tokens for u in unique.tolist()], bool)[inverse.reshape(texts.shape)]
     if bad.any():
         row, column = map(int, np.argwhere(bad)[0])
-        help = _cure(v, {plain(u) for u in seen}) or _strangers(rows, part, v, texts, bad | absent, column)
-        raise _refuse(rows, row, part[column], v, str(texts[row, column]), help)
+        wrong = bad | absent
+        marks = [*tokens, *texts[bad & ~np.all(wrong, axis=0)].tolist()]
+        cure = _cure(v, {plain(u) for u in seen}) or _strangers(rows, part, v, texts, wrong, column)
+        cure = (cure or f"correct it or, {if_missing(marks)}") + rows.hint(row)
+        raise _refuse(rows.place(row, part[column]), v, str(texts[row, column]), marks, cure)
     numbers = np.array([float(found.get(u, 0)) for u in unique.tolist()])[inverse.reshape(texts.shape)]
     return np.where(absent, np.nan, numbers)
 
@@ -186,19 +198,21 @@ def _letters(rows: AbstractRows, v: VariableArray, tokens: Sequence[str]) -> Arr
             raise fail("E501", f"{rows.place(row, 0)} has {len(text)} letters, `{v.name}` has {v.size}")
         stray = next((k for k, c in enumerate(text) if c not in labels), None)
         if stray is not None:
-            raise _refuse(rows, row, 0, v, text[stray], letter=f", letter {stray} (counted from 0),")
+            where = f"{rows.place(row, 0)}, letter {stray} (counted from 0),"
+            cure = f"correct it or, {if_missing(text[stray])}"
+            raise _refuse(where, v, text[stray], text[stray], cure)
         out[row] = [labels[c] for c in text]
     return out
 
 
-def _refuse(rows: AbstractRows, row: int, k: int, v: VariableArray, found: str, help: str = "", letter: str = "") -> GmlmError:
-    where = rows.place(row, k) + letter
+def _refuse(where: str, v: VariableArray, found: str, marks: Sequence[str], cure: str) -> GmlmError:
+    """Return the error for a field; `marks` are all texts that may stand for a missing cell."""
     if found.lower() in HOLES:
         shown = f'is "{found}"' if found else "is empty"
-        return fail("E504", f"{where} {shown}", help=f"if it stands for a missing cell, say so: `missing='{found}'`")
-    return fail(
-        "E502", f'{where} is "{found}": not a value of `{v.name}`; its values are {listed([str(x) for x in v.labels], 24)}', help=help
-    )
+        return fail("E504", f"{where} {shown}", help=if_missing(marks or [found]))
+    values = listed([str(x) for x in v.labels], 24)
+    message = f'{where} is "{found}": not a value of `{v.name}`; its values are {values}'
+    return fail("E502", message, help=cure)
 
 
 def _cure(v: VariableArray, found: set[str]) -> str:
@@ -218,30 +232,42 @@ def _strangers(rows: AbstractRows, part: Sequence[int], v: VariableArray, texts:
     strange: Array = np.all(wrong, axis=0)
     if not strange[column]:
         return ""
-    if strange.all() and (labels := _labels(texts)):
-        return f"declare `{v.name}` as `labels({labels})`, or choose other columns with `columns=`"
-    option, first = "columns=", int(np.argmin(strange))
+    labels, declare = _labels(texts) if strange.all() else [], ""
+    if labels:
+        text = json.dumps(labels, ensure_ascii=False)[1:-1]
+        declare = f"declare `{v.name}` as `labels({text})`"
+        strange = np.all(~np.isin(texts, labels), axis=0)
+        if not strange[column]:
+            return f"{declare}, or choose other columns with `columns=`"
+        declare += ", the values of most columns. "
+    cells, first = "list the others with `columns=`", int(np.argmin(strange))
     if strange.sum() == first and not rows.in_order:  # The others are the last columns.
-        option = f"columns='{rows.columns[part[first]]}:'"
-    return f"no field of this column is one. If the column is no cell of `{v.name}`, leave it out: `{option}`"
+        cells = f"`columns='{rows.columns[part[first]]}:'`"
+    name = f"column `{rows.columns[part[column]]}`"
+    return f"{declare}If {name} is no cell of `{v.name}`, leave it out: {cells}"
 
 
-def _labels(texts: Array) -> str:
-    """Return the values of most columns as arguments of `labels(..)`, if they may be labels."""
+def if_missing(marks: Sequence[object]) -> str:
+    """Return what to do if values that are found stand for missing cells."""
+    said = list(dict.fromkeys(marks))
+    if len(said) > 1:
+        return f"if these stand for missing cells, say so: `missing={said[:8]}`"
+    return f"if it stands for a missing cell, say so: `missing={said[0]!r}`"
+
+
+def _labels(texts: Array) -> list[str]:
+    """Return the values of most columns if they may be labels, else an empty list."""
     kinds = Counter(frozenset(u for u in t if u.lower() not in HOLES) for t in texts.T.tolist())
     values = sorted(kinds.most_common(1)[0][0])
     if not 1 < len(values) <= 8 or any(u[-1].isdigit() for u in values):
-        return ""
-    return json.dumps(values, ensure_ascii=False)[1:-1]
+        return []
+    return values
 
 
 def plain(text: str) -> str:
     """Return a normalised number: `+1`, `1.0` and `1` are one value."""
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return f"{number:g}"
+    number = number_in(text)
+    return text if number is None else f"{number:g}"
 
 
 @dataclass(frozen=True)

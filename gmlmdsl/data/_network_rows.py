@@ -12,7 +12,7 @@ from .._types import Given, Index, Missing, Rows
 from ..graph import GivenArray, Lowered, with_given
 from ..read import masked_entries
 from ._given_data import encode_given, in_row_order
-from ._values import LabelledRows, encode, missing_code, stated_missing, value_codes
+from ._values import LabelledRows, encode, missing_marks, stated_missing, value_codes
 
 Array = np.ndarray
 # These are the default widths of buckets, followed by multiples of 256.
@@ -119,7 +119,7 @@ def given_arrays(
         if v.real:
             out.append(verified.arrays[name].astype(np.float32))
             continue
-        codes, _ = value_codes(v, given[name], f"given[{name!r}]", missing_code(graph, v, missing))
+        codes, _ = value_codes(v, given[name], f"given[{name!r}]", missing_marks(graph, v, missing))
         flat = codes.reshape(-1, v.size).astype(np.int32)
         if ((flat < 0) & (np.arange(v.size) < present_lengths(flat)[:, None])).any():
             message = f"given[{name!r}] lacks an entry before its last one: only the end of a row may be padding"
@@ -138,7 +138,7 @@ def _filled(arrays: Sequence[GivenArray], given: Given | None, missing: Missing 
     out = dict(given)
     for v in arrays:
         if v.name in out and not v.real:
-            codes, _ = value_codes(v, out[v.name], f"given[{v.name!r}]", missing_code(lowered.graph, v, missing))
+            codes, _ = value_codes(v, out[v.name], f"given[{v.name!r}]", missing_marks(lowered.graph, v, missing))
             out[v.name] = np.where(codes < 0, v.first, np.asarray(v.numbers)[codes])
     return out
 

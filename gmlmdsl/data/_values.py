@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import GmlmError, fail, listed, unknown
-from .._types import AnyArray, ArrayLike, Given, Index, Missing, MissingValue, Rows
+from .._diagnostics import GmlmError, fail, is_real_number, listed, unknown
+from .._types import AnyArray, ArrayLike, Given, Index, Marks, Missing, Rows
 from ..graph import FactorGraph, VariableArray
 from ..read import (
     AbstractRows,
@@ -28,6 +28,7 @@ from ..read import (
     is_frame,
     is_numbered,
     is_series,
+    number_in,
     plain_array,
     row_labels,
     text_of,
@@ -35,14 +36,13 @@ from ..read import (
     with_rows_of,
 )
 from ._cell_names import CellNames, frame_arrays, of_frame
-from ._fields import plain, values_of
+from ._fields import if_missing, marks_in, plain, values_of
 from ._traced import is_traced, verify_untraced
 
 Array = np.ndarray
 
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet")  # the names of files that `read_table` reads end so
-NO_VALUES = ("", "?", ".", "-", "NA", "N/A", "NAN", "NONE")  # how tables write a missing cell
 MISSING = -1  # This is the code of a cell that was not observed.
 
 
@@ -108,8 +108,8 @@ def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None
             by their labels.
         what: how messages call it.
         missing: a number or text outside the domain that stands for a missing cell; nan stands for
-            nan and None. A dict gives it by variable. With None, every cell that is not masked is
-            observed.
+            nan and None. Several stand in a list. A dict gives them by variable. With None, every
+            cell that is not masked is observed.
 
     Returns:
         Codes of shape (cells, rows) and the leading shape. The row cell is 0; `bound_rows` sets it
@@ -122,7 +122,7 @@ def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None
     if isinstance(x, AbstractRows):
         x, missing = values_of(graph, x, missing), None if missing is None else np.nan
     index = row_index(graph, x)
-    needed = [v for v in graph.observed if missing_code(graph, v, missing) is None]
+    needed = [v for v in graph.observed if not missing_marks(graph, v, missing)]
     given = _by_variable(graph, _without_frame(graph, x, what, needed), what, needed)
     parts, shapes = {}, {}
     for v in graph.variables:
@@ -130,7 +130,7 @@ def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None
             name = f"{what}[{v.name!r}]" if isinstance(x, Mapping) and len(graph.variables) > 1 else what
             value = with_rows_of(index, given[v.name], name, len(v.shape))
             frame = as_frame(x) if is_frame(x) else None
-            parts[v.name], shapes[v.name] = _part(v, value, name, missing_code(graph, v, missing), frame)
+            parts[v.name], shapes[v.name] = _part(v, value, name, missing_marks(graph, v, missing), frame)
     first, lead = next(iter(shapes.items()))
     for name, found in shapes.items():
         if found != lead:
@@ -145,7 +145,7 @@ def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None
     return Data(codes, lead, index)
 
 
-def _part(v: VariableArray, value: ArrayLike, what: str, missing: MissingValue | None, frame: Any) -> tuple[Array, tuple[int, ...]]:
+def _part(v: VariableArray, value: ArrayLike, what: str, missing: Marks, frame: Any) -> tuple[Array, tuple[int, ...]]:
     """Return `value_codes`; if the values stand in a frame, errors have the name of the column.
 
     The columns of the variable are those that name its cells, or else all.
@@ -178,8 +178,8 @@ def traced_codes(graph: FactorGraph, x: Rows, missing: Missing | None) -> Data:
     Raises:
         GmlmError: E501 and E503 for data that do not fit.
     """
-    what, marks = "x", {v.name: missing_code(graph, v, missing) for v in graph.variables}
-    needed, lead = [v for v in graph.observed if marks[v.name] is None], ()
+    what, marks = "x", {v.name: missing_marks(graph, v, missing) for v in graph.variables}
+    needed, lead = [v for v in graph.observed if not marks[v.name]], ()
     given = _by_variable(graph, x, what, needed)
     parts: dict[str, AnyArray] = {}
     for v in graph.variables:
@@ -207,7 +207,7 @@ def traced_codes(graph: FactorGraph, x: Rows, missing: Missing | None) -> Data:
     lacks = np.zeros((2, graph.n_cells), bool)
     for v in graph.variables:
         own = slice(v.offset, v.offset + v.size)
-        lacks[:, own] = [[v.name not in given or marks[v.name] is not None], [v.name not in given]]
+        lacks[:, own] = [[v.name not in given or bool(marks[v.name])], [v.name not in given]]
     return Data(jnp.concatenate([jnp.asarray(p, jnp.int32) for p in every]), lead, lacks=lacks)  # pyright: ignore[reportArgumentType]
 
 
@@ -272,36 +272,34 @@ def _verify_rows(x: object, what: str) -> None:
         raise fail("E502", f"{what} must be rows of data, and is a file's name", help=f"`gm.read_table({name!r})` reads its rows")
 
 
-def missing_code(graph: FactorGraph, v: VariableArray, missing: Missing | None) -> MissingValue | None:
-    """Return the value that stands for a missing cell of one variable."""
+def missing_marks(graph: FactorGraph, v: VariableArray, missing: Missing | None) -> Marks:
+    """Return the values that stand for a missing cell of one variable."""
     if isinstance(missing, Mapping):
         names = [u.name for u in (*graph.variables, *(graph.given if graph.network is not None else ()))]
         for name in missing:
             if name not in names:
                 raise unknown(f"missing: the model has no variable `{name}`", name, names)
         missing = missing.get(v.name)
-    if missing is None:
-        return None
-    if not isinstance(missing, str | int | float | np.integer | np.floating) or isinstance(missing, bool):
-        raise fail("E507", f"missing must be a number or a string, or a dict of them by variable, got {missing!r}")
-    labels = [str(x) for x in v.labels]
-    values = labels if isinstance(missing, str) else list(v.numbers)
-    if missing in values:
-        help = "choose a code that no cell can hold, -9 or nan say"
-        raise fail("E507", f"missing={missing!r} is a value of `{v.name}`: it cannot stand for a missing cell too", help=help)
-    return missing
+    marks = marks_in(missing)
+    for mark in marks:
+        if not isinstance(mark, str) and not is_real_number(mark):
+            help = "or several of them in a list, or a dict of them by variable"
+            raise fail("E507", f"missing must be a number or a string, got {mark!r}", help=help)
+        if mark in (*map(str, v.labels), *v.numbers):
+            help = "choose a code that no cell can hold, -9 or nan say"
+            message = f"missing={mark!r} is a value of `{v.name}`"
+            raise fail("E507", f"{message}: it cannot stand for a missing cell too", help=help)
+    return marks
 
 
-def _absent(array: AnyArray, code: MissingValue | None) -> Any:
+def _absent(array: AnyArray, marks: Marks) -> Any:
     """Return a mask of the entries that stand for a missing cell."""
-    if code is None:
-        return np.zeros(array.shape, bool)
-    if isinstance(code, str):
-        return array == code if array.dtype.kind == "U" else np.zeros(array.shape, bool)
-    if array.dtype.kind not in "iuf":
-        return np.zeros(array.shape, bool)
-    # An integer may be too long for NumPy's `isnan`, and JAX may trace the array.
-    return array != array if code != code else array == code
+    absent = np.zeros(array.shape, bool)
+    for mark in marks:
+        if array.dtype.kind in ("U" if isinstance(mark, str) else "iuf"):
+            # An integer may be too long for NumPy's `isnan`, and JAX may trace the array.
+            absent = absent | (array != array if mark != mark else array == mark)
+    return absent
 
 
 def _reshaped(v: VariableArray, shape: tuple[int, ...]) -> str:
@@ -312,7 +310,7 @@ def _reshaped(v: VariableArray, shape: tuple[int, ...]) -> str:
     return f"the last axes are the variable's: `.reshape({', '.join(map(str, (-1, *v.shape)))})` has one row for each array of shape {row}"
 
 
-def value_codes(v: VariableArray, value: ArrayLike, what: str, missing: MissingValue | None = None) -> tuple[Array, tuple[int, ...]]:
+def value_codes(v: VariableArray, value: ArrayLike, what: str, missing: Marks = ()) -> tuple[Array, tuple[int, ...]]:
     """Return the codes of one variable's values, and the axes before the variable's own.
 
     A missing value has the code -1.
@@ -339,12 +337,13 @@ def value_codes(v: VariableArray, value: ArrayLike, what: str, missing: MissingV
         wanted = f"(rows, {', '.join(map(str, v.shape))})" if v.shape else "(rows,)"
         raise fail("E501", f"{what} must have shape {wanted}, got {array.shape}", help=_reshaped(v, array.shape))
     absent = holes | _absent(array, missing)
-    if v.ordered and array.dtype.kind == "U" and isinstance(missing, str):
+    if v.ordered and array.dtype.kind == "U" and any(isinstance(mark, str) for mark in missing):
         # The column contains texts because of its missing cells.
         array = _numbers(np.where(absent, str(v.first), array), what)
-    if not absent.any():
-        return to_codes(v, array, what), array.shape[:lead]
-    return np.where(absent, MISSING, to_codes(v, np.where(absent, _any_value(v, array), array), what)), array.shape[:lead]
+        absent = absent | _absent(array, missing)
+    if absent.any():
+        array = np.where(absent, _any_value(v, array), array)
+    return np.where(absent, MISSING, to_codes(v, array, what, missing)), array.shape[:lead]
 
 
 def in_cell_order(v: VariableArray, value: ArrayLike, what: str) -> ArrayLike:
@@ -360,7 +359,7 @@ def in_cell_order(v: VariableArray, value: ArrayLike, what: str) -> ArrayLike:
     return in_program_order(value, v.dims, v.coords, what, "E503")
 
 
-def _entries(v: VariableArray, value: ArrayLike, what: str, missing: MissingValue | None) -> tuple[Array, Array]:
+def _entries(v: VariableArray, value: ArrayLike, what: str, missing: Marks) -> tuple[Array, Array]:
     """Return the entries as numbers or texts, and a mask of the missing ones.
 
     Masked entries are missing; empty ones are missing if `missing` is nan.
@@ -376,8 +375,8 @@ def _entries(v: VariableArray, value: ArrayLike, what: str, missing: MissingValu
     if array.dtype != object:
         return array, holes
     empty = empty_entries(array) & ~holes
-    if empty.any() and not (isinstance(missing, float | np.floating) and np.isnan(missing)):
-        raise _not_finite(array, empty, what)
+    if empty.any() and not any(mark != mark for mark in missing):
+        raise _not_finite(array, empty, what, missing)
     holes = holes | empty
     present = array[~holes]
     filled = np.where(holes, present[0] if len(present) else v.first, array)
@@ -389,28 +388,29 @@ def _wanted(v: VariableArray) -> str:
     return "numbers" if v.ordered else "labels or codes"
 
 
-def _not_finite(array: Array, bad: Array, what: str) -> GmlmError:
+def _not_finite(array: Array, bad: Array, what: str, marks: Marks) -> GmlmError:
     place = tuple(int(i) for i in np.argwhere(bad)[0])
     help = "if it stands for a missing cell, say so: `missing=float('nan')`"
-    where = place if len(place) > 1 else (*place, "")[0]
-    return fail("E504", f"{what}{f' at {where}' * bool(place)} is {array[place]}", help=help)
+    if marks:
+        help = if_missing([*marks, float("nan")])
+    return fail("E504", f"{_entry(what, place)} is {array[place]}", help=help)
+
+
+def _entry(what: str, place: tuple[int, ...]) -> str:
+    """Return how messages call an entry of an array, or of a column of a frame."""
+    if "column `" in what:
+        return f"{what}, row {place[0]} (counted from 0),"
+    if len(place) > 1:
+        return f"{what} at {place}"
+    return what + "".join(f" at {k}" for k in place)
 
 
 def _numbers(array: Array, what: str) -> Array:
     try:
         return array.astype(np.float64)
     except ValueError:
-        wrong = next(str(t) for t in array.ravel() if not is_number(str(t)))
+        wrong = next(str(t) for t in array.ravel() if number_in(str(t)) is None)
         raise fail("E502", f"{what} must hold numbers, got {wrong!r}") from None
-
-
-def is_number(text: str) -> bool:
-    """Return whether a text is a number as data files write it."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _any_value(v: VariableArray, array: Array) -> str | float:
@@ -434,71 +434,74 @@ def _split_strings(v: VariableArray, array: Array, holes: Array, what: str) -> t
     return np.array([list(s) for s in array.ravel()]).reshape(*array.shape, n), np.repeat(holes[..., None], n, axis=-1)
 
 
-def to_codes(v: VariableArray, array: Array, what: str) -> Array:
-    """Return the codes of an array of values, of any shape.
+def to_codes(v: VariableArray, array: Array, what: str, marks: Marks = ()) -> Array:
+    """Return the codes of an array of values, of any shape; `marks` are those that help adds to.
 
     Raises:
         GmlmError: E502 or E504 for a value outside the variable's domain.
     """
     if array.dtype.kind == "U":
         if v.ordered:
-            raise _texts(v, array, what)
+            raise _texts(v, array, what, marks)
         labels = np.array([str(x) for x in v.labels])
         order = np.argsort(labels)
         at = np.minimum(np.searchsorted(labels[order], array), len(labels) - 1)
         codes = order[at]
-        _verify(v, array, labels[codes] == array, what, codes)
+        _verify(v, array, labels[codes] == array, what, codes, marks)
         return codes
     if array.dtype == bool:
         array = array.astype(np.int64)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise _not_finite(array, ~np.isfinite(array), what)
+        raise _not_finite(array, ~np.isfinite(array), what, marks)
     if array.dtype.kind not in "iuf":
         raise fail("E502", f"{what} must hold {_wanted(v)}, got {array.dtype}")
     if array.dtype.kind in "iu":
         array = array.astype(np.int64, copy=False)  # a narrow type may not hold what the next lines compute
     codes = v.codes_of(array)
-    _verify(v, array, (codes >= 0) & (codes < len(v.labels)) & (v.values_of(codes) == array) & (codes == np.floor(codes)), what, array)
+    good = (codes >= 0) & (codes < len(v.labels)) & (v.values_of(codes) == array)
+    _verify(v, array, good & (codes == np.floor(codes)), what, array, marks)
     return codes.astype(np.int64)
 
 
-def _texts(v: VariableArray, array: Array, what: str) -> GmlmError:
+def _texts(v: VariableArray, array: Array, what: str, marks: Marks) -> GmlmError:
     """Return the error for texts in the place of numbers, with a suggested conversion."""
     found, name = sorted(set(array.ravel().tolist())), source if (source := what.partition(":")[0]).isidentifier() else "values"
     values = {str(x) for x in v.labels}
     help = f"declare `{v.name}` as `labels(..)`, or pass the numbers that the texts stand for"
-    if all(plain(t) in values for t in found):
+    strays = [t for t in found if plain(t) not in values]
+    if not strays:
         help = f"these texts are numbers: pass `{name}.astype(int)`"
     elif v.kind == "spin" and all(plain(t) in ("0", "1") for t in found):
         help = f"these texts are bits: pass `2 * {name}.astype(int) - 1`"
     elif v.kind == "bit" and all(plain(t) in ("-1", "1") for t in found):
         help = f"these texts are spins: pass `({name}.astype(int) + 1) // 2`"
+    elif len(strays) < len(found):
+        help = f"correct it or, {if_missing([*marks, *strays])}"
     elif len(found) == 2 and v.kind in ("bit", "spin"):
         yes = f"({name} == {found[1]!r})"
         help += f": `{yes}.astype(int)`" if v.kind == "bit" else f": `2 * {yes} - 1`"
-    return fail("E502", f"{what} must hold numbers of {v.kind}, got strings such as {str(array.ravel()[0])!r}", help=help)
+    shown = (strays or found)[0]
+    message = f"{what} must hold numbers of {v.kind}, got strings such as {shown!r}"
+    return fail("E502", message, help=help)
 
 
-def _verify(v: VariableArray, array: Array, good: Array, what: str, numbers: Array) -> None:
+def _verify(v: VariableArray, array: Array, good: Array, what: str, numbers: Array, marks: Marks) -> None:
     if good.all():
         return
     place = tuple(int(i) for i in np.argwhere(~np.atleast_1d(good))[0])
     found = np.atleast_1d(array)[place]
-    help = ""
-    if array.dtype.kind != "U":
-        if v.kind == "spin" and np.isin(numbers, (0, 1)).all():
-            help = f"0 and 1 are bits: pass `2 * {what} - 1`"
-        elif v.kind == "bit" and np.isin(numbers, (-1, 1)).all():
-            help = f"-1 and +1 are spins: pass `({what} + 1) // 2`"
-        elif np.issubdtype(array.dtype, np.integer) and found < 0 and v.first >= 0:
-            help = f"if {found} stands for a missing cell or the end of a row, say so: `missing={found}`"
-    elif str(found).strip().upper() in NO_VALUES:
-        help = f"if {str(found)!r} stands for a missing cell, say so: `missing={str(found)!r}`"
+    bad = np.atleast_1d(array)[~np.atleast_1d(good)]
+    text = array.dtype.kind == "U"
+    help = f"correct it or, {if_missing([*marks, *bad.tolist()])}"
+    if not text and v.kind == "spin" and np.isin(numbers, (0, 1)).all():
+        help = f"0 and 1 are bits: pass `2 * {what} - 1`"
+    elif not text and v.kind == "bit" and np.isin(numbers, (-1, 1)).all():
+        help = f"-1 and +1 are spins: pass `({what} + 1) // 2`"
     labels = [str(x) for x in v.labels]
     domain = f"values are {listed(labels)}" if len(labels) <= 30 else f"codes are 0..{len(labels) - 1}"
     shown = f"{str(found)!r}" if array.dtype.kind == "U" else f"{found}"
-    where = place[0] if len(place) == 1 else place
-    raise fail("E502", f"{what} at {where} is {shown}: not a value of `{v.name}`; its {domain}", help=help)
+    message = f"{_entry(what, place)} is {shown}: not a value of `{v.name}`; its {domain}"
+    raise fail("E502", message, help=help)
 
 
 def whole_numbers(value: object, what: str) -> Array | None:
@@ -531,8 +534,12 @@ def verified_weights(weights: ArrayLike, rows: int) -> Array:
         raise fail("E507", "weights must be numbers, one per row") from None
     if array.shape != (rows,):
         raise fail("E501", f"weights must have shape ({rows},), got {array.shape}")
-    if not np.isfinite(array).all() or (array < 0).any() or array.sum() <= 0:
-        raise fail("E507", "weights must be finite, not negative and not all zero")
+    wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if wrong.size:
+        where = f"row {wrong[0]} (counted from 0) has {array[wrong[0]]:g}"
+        raise fail("E507", f"weights must be finite and not negative: {where}")
+    if not array.any():
+        raise fail("E507", "weights must not all be zero", help="leave them out for equal weights")
     return array
 
 
@@ -557,7 +564,7 @@ def decode(graph: FactorGraph, codes: Array, lead: Sequence[int], copy: bool = T
     return out
 
 
-def in_one_axis(v: VariableArray, value: ArrayLike, what: str, missing: MissingValue | None = None) -> ArrayLike:
+def in_one_axis(v: VariableArray, value: ArrayLike, what: str, missing: Marks = ()) -> ArrayLike:
     """Return the entries of a ragged variable along one axis, after the axes of rows of data.
 
     Any other value is returned unchanged.
@@ -589,13 +596,10 @@ def in_one_axis(v: VariableArray, value: ArrayLike, what: str, missing: MissingV
     return found if np.ma.isMaskedArray(value) else np.asarray(found)
 
 
-def _verify_padding(padding: Array, what: str, missing: MissingValue | None) -> None:
+def _verify_padding(padding: Array, what: str, missing: Marks) -> None:
     held = ~np.ma.getmaskarray(padding)
     values = np.ma.getdata(padding)
-    if values.dtype.kind == "f":
-        held &= ~np.isnan(values)
-    if missing is not None and not (isinstance(missing, float) and np.isnan(missing)):
-        held &= np.asarray(values != missing)
+    held &= ~_absent(values, (float("nan"), *missing))
     if held.any():
         found = values[held].ravel()[0]
         help = "pad with the code that `missing=` names, or pass a list of rows"

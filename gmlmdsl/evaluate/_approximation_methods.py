@@ -221,12 +221,7 @@ class ApproximateMarginals(Marginals):
         residual: the largest change of a marginal, or of a scaled message, in the last iteration.
     """
 
-    def __init__(
-        self,
-        tables: Mapping[str, Array],
-        record: Record,
-        variables: Iterable[VariableArray],
-    ):
+    def __init__(self, tables: Mapping[str, Array], record: Record, variables: Iterable[VariableArray]):
         super().__init__(tables, variables)
         self.record = record
         self.kind = record.kind

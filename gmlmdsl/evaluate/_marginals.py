@@ -81,10 +81,7 @@ class Marginals(dict[Any, Array]):
         return PrintedTable(flat, index.get_level_values(0) if len(shape) == 1 else index, head)
 
     def _axes(
-        self,
-        name: Any,
-        shape: tuple[int, ...],
-        most: int | None,
+        self, name: Any, shape: tuple[int, ...], most: int | None
     ) -> tuple[list[str], list[list[str]], tuple[int, ...], str | None, list[str]]:
         """Return the axes of a table: names and labels of its index, and of its columns.
 

@@ -91,7 +91,10 @@ class Missing:
     def lacking(self) -> str:
         """The missing cells and latents in words, as the subject of a sentence."""
         parts = [f"latent {listed(self.latents)}"] if self.latents else []
-        parts += [f"{int(self.cells.sum()):,} missing cells in {self.rows:,} rows"] if self.rows else []
+        if self.rows:
+            cells = int(self.cells.sum())
+            rows = f"{self.rows:,} row{'s' * (self.rows != 1)}"
+            parts.append(f"{cells:,} missing cell{'s' * (cells != 1)} in {rows}")
         return " and ".join(parts)
 
     @property
@@ -115,9 +118,8 @@ class Missing:
             done.append(f"drawn in {counted(self.imputed, 'row')} by block dynamics")
         text = f"{self.lacking}: {', '.join(done)}"
         if self.rows and self.summed > self.unseen:
-            text += (
-                ". Summing out is right where cells are missing completely at random, or the mask is `everything`; else see `impute=True`"
-            )
+            text += ". Summing out is right where cells are missing completely at random, "
+            text += "or the mask is `everything`; else see `impute=True`"
         return text
 
     def table(self, graph: FactorGraph) -> pd.DataFrame:

@@ -40,13 +40,7 @@ def add_judge(section: Section, judge: ir.Judge) -> None:
     section.words(f"`{judge.body.span.text}`: {judge.body.form.doc}")
 
 
-def add_guided(
-    section: Section,
-    call: ir.FormCall,
-    lowered: Lowered | None,
-    cells: Cells,
-    plans: bool,
-) -> None:
+def add_guided(section: Section, call: ir.FormCall, lowered: Lowered | None, cells: Cells, plans: bool) -> None:
     """Add how a string grows and ends, its distribution, and with `plans` its cost.
 
     Args:
@@ -217,12 +211,7 @@ def _add_autoregressive(
     )
 
 
-def _add_refinement(
-    section: Section,
-    call: ir.FormCall,
-    formulas: ModelFormulas,
-    lowered: Lowered | None,
-) -> None:
+def _add_refinement(section: Section, call: ir.FormCall, formulas: ModelFormulas, lowered: Lowered | None) -> None:
     """Add the start, a pass, the open cells after it, the end, and the score of a candidate."""
     n, o, c = formulas.n, _stated(call, lowered), formulas.model.conditional
     section.words(f"`{call.span.text}`: {call.form.doc}")

@@ -98,13 +98,7 @@ class ModelFormulas:
             rows.append(self.signed(n.over("sum", range_, body), len(rows)))
         section.formula(n.given(n.sub("f", "K"), self.cells.whole()), *(rows or ["0"]))
 
-    def add_conditional(
-        self,
-        section: Section,
-        hidden: Collection[str],
-        adaptive: bool,
-        summed: bool,
-    ) -> str:
+    def add_conditional(self, section: Section, hidden: Collection[str], adaptive: bool, summed: bool) -> str:
         """Add log p(x_K | x_rest[, K]) from f_K, with the correction of a mask that looks at x.
 
         Args:

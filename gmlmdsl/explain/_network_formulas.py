@@ -23,12 +23,7 @@ LENGTHS = {
 SHOWN = {"hide": "is hidden", "uniform": "holds a uniform value", "keep": "holds its true value"}
 
 
-def add_conditional(
-    section: Section,
-    program: Program,
-    formulas: ModelFormulas,
-    lowered: Lowered | None,
-) -> None:
+def add_conditional(section: Section, program: Program, formulas: ModelFormulas, lowered: Lowered | None) -> None:
     """Add the conditional, the network that computes it, and the end of a row.
 
     Args:
@@ -207,12 +202,7 @@ def _mean(n: Notation, text: str) -> str:
     return n.either(f"E[{text}]", f"\\mathbb{{E}}\\left[{text}\\right]")
 
 
-def _add_objective(
-    section: Section,
-    formulas: ModelFormulas,
-    program: Program,
-    lowered: Lowered | None,
-) -> None:
+def _add_objective(section: Section, formulas: ModelFormulas, program: Program, lowered: Lowered | None) -> None:
     n, c = formulas.n, formulas.model.conditional
     assert c is not None
     loss, size = loss_of(formulas, "r"), n.either("E|K_r|", "\\mathbb{E}|K_r|")

@@ -52,14 +52,7 @@ class _Teller:
     It records for each update whether p stays invariant, and which cells move.
     """
 
-    def __init__(
-        self,
-        section: Section,
-        cells: Cells,
-        lowered: Lowered | None,
-        promised: bool,
-        plans: bool,
-    ):
+    def __init__(self, section: Section, cells: Cells, lowered: Lowered | None, promised: bool, plans: bool):
         self.section, self.cells, self.lowered = section, cells, lowered
         self.promised, self.plans = promised, plans
         self.kept: list[tuple[str, str]] = []

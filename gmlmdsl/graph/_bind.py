@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._diagnostics import Diagnostic, Faults, GmlmError, Source, Span, did_you_mean, fail, in_text_order, listed
+from .._diagnostics import Diagnostic, Faults, GmlmError, Source, Span, did_you_mean, fail, in_text_order, listed, unknown
 from .._types import InputLike, Label
 from ..program import Program, forms, ir, without_inputs
 from ._bound import Bound
@@ -106,9 +106,9 @@ def _verify_names(program: Program, inputs: Mapping[str, InputLike]) -> None:
             faults.append(Diagnostic("E401", f"input `{d.name}` is not given", d.span, "needs a value", help=f"pass `{d.name}=..`"))
     for name in inputs:
         if name not in program.inputs:
-            near = did_you_mean(name, program.inputs)
-            help = f"did you mean `{near}`?" if near else f"the inputs are {listed(sorted(program.inputs))}"
-            faults.append(Diagnostic("E402", f"the program has no input `{name}`", help=help))
+            otherwise = f"the inputs are {listed(sorted(program.inputs))}"
+            message = f"the program has no input `{name}`"
+            faults += unknown(message, name, program.inputs, "E402", otherwise).diagnostics
     if faults:
         raise GmlmError(faults)
 
@@ -230,11 +230,11 @@ def _codes_of(d: ir.Input, array: Array, bound: Bound) -> Array:
     assert d.type.domain is not None
     labels = [str(v) for v in bound.domain_labels(d.type.domain)]
     place = {v: k for k, v in enumerate(labels)}
-    unknown = next((str(v) for v in array.ravel() if str(v) not in place), None)
-    if unknown is not None:
-        near = did_you_mean(unknown, labels)
+    stray = next((str(v) for v in array.ravel() if str(v) not in place), None)
+    if stray is not None:
+        near = did_you_mean(stray, labels)
         help = f"did you mean `{near}`?" if near else "write one of these; upper and lower case differ"
-        raise fail("E408", f'input `{d.name}`: "{unknown}" is not in its domain', d.span, f"values are {listed(labels)}", help=help)
+        raise fail("E408", f'input `{d.name}`: "{stray}" is not in its domain', d.span, f"values are {listed(labels)}", help=help)
     return np.vectorize(place.__getitem__, otypes=[np.int64])(array)
 
 
@@ -314,9 +314,9 @@ def _coords(bound: Bound, coords: Mapping[str, Sequence[Label]]) -> dict[str, tu
     nodes = {f"{g}.nodes": g for g in bound.program.graphs if not bound.graphs[g].bipartite}
     for name, labels in coords.items():
         if name not in sets and name not in nodes:
-            near = did_you_mean(name, [*sets, *nodes])
-            help = f"did you mean `{near}`?" if near else f"the index sets are {listed(sorted([*sets, *nodes]))}"
-            raise fail("E402", f"coords: the program has no index set `{name}`", help=help)
+            named = sorted([*sets, *nodes])
+            message = f"coords: the program has no index set `{name}`"
+            raise unknown(message, name, named, "E402", f"the index sets are {listed(named)}")
         span = sets[name].span if name in sets else bound.program.graphs[nodes[name]].span
         size, labels = bound.set_size(sets[name]) if name in sets else bound.graphs[nodes[name]].n, tuple(labels)
         if len(labels) != size:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._diagnostics import each, fail
+from .._diagnostics import counted, each, fail
 from ..graph import Bound, FactorGroup, Lowered, Lowering, Turns, alive, constant, in_range, turned, unroll, verify_weights
 from ..program import ir
 from ._mask import Array
@@ -35,8 +35,9 @@ def cells_and_size(lowered: Lowered, body: ir.FormMask, block: str) -> tuple[Arr
     assert size is not None
     count = lowered.bound.integer(size)
     if not 1 <= count <= len(cells):
-        message = f"there is no {block} of {count} among {len(cells)} cells"
-        help = f"`{body.call.form.block_size}` is 1 to {len(cells)} here"
+        message = f"there is no {block} of {count} among {counted(len(cells), 'cell')}"
+        most = f" to {len(cells)}" * (len(cells) > 1)
+        help = f"`{body.call.form.block_size}` is 1{most} here"
         raise fail("E410", message, body.span, "an empty support", help=help)
     return cells, count
 

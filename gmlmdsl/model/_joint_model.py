@@ -805,13 +805,7 @@ class JointModel(Model):
                 `clamp` with another format; E502, E506 or E507 for cells or values that the model
                 does not have.
         """
-        from ..exchange import (
-            evidence_path,
-            most_numbers,
-            verified_ending,
-            verify_tables,
-            write_model,
-        )
+        from ..exchange import evidence_path, most_numbers, verified_ending, verify_tables, write_model
 
         known = None
         if clamp is not None:

@@ -361,11 +361,7 @@ GUIDED = (
     ),
     _sampler(
         "tokenwise_rejection",
-        (
-            _EITHER,
-            _tries("symbols of one position"),
-            *_LAW,
-        ),
+        (_EITHER, _tries("symbols of one position"), *_LAW),
         "Redraws each symbol until the verifier accepts the prefix with it (Li 2025, Definition 3.1.5). A value accepts with probability "
         "V(prefix and symbol) / the maximum over all symbols.",
     ),

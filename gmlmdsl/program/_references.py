@@ -267,12 +267,7 @@ def _columns(axis: SetOf, scope: Scope) -> str:
 
 
 def check_indices(
-    name: tree.Name,
-    given: Indices,
-    axes: tuple[SetOf, ...],
-    scope: Scope,
-    where: Where,
-    open_last: bool = False,
+    name: tree.Name, given: Indices, axes: tuple[SetOf, ...], scope: Scope, where: Where, open_last: bool = False
 ) -> tuple[tuple[Expression, ...], bool]:
     """Return the checked indices of an array, and whether its last axis is left open.
 

@@ -66,11 +66,7 @@ class Scale:
 
 
 CODES = Scale()  # the scale whose numbers are the codes
-SCALES = {
-    "spin": Scale(-1, 2, 2, "bit", "spin"),
-    "bit": Scale(0, 1, 2),
-    "range": CODES,
-}
+SCALES = {"spin": Scale(-1, 2, 2, "bit", "spin"), "bit": Scale(0, 1, 2), "range": CODES}
 
 
 def sized() -> tuple[str, ...]:

@@ -24,4 +24,4 @@ from ._python_arrays import (
 )
 from ._rows import AbstractRows
 from ._safetensors import Safetensors
-from ._table import Table, choose, is_digits, parse_table, read_parquet, read_table, table_of
+from ._table import Table, choose, is_digits, names_in, number_in, parse_table, read_parquet, read_table, table_of

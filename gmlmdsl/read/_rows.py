@@ -64,3 +64,7 @@ class AbstractRows(ABC):
     @abstractmethod
     def place(self, row: int, column: int) -> str:
         """Return the place of a field: the file, its line, its column."""
+
+    def hint(self, row: int) -> str:
+        """Return what else may be wrong with a row without values, as the end of a help."""
+        return ""

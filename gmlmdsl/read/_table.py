@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import GmlmError, did_you_mean, fail, listed, unknown
+from .._diagnostics import GmlmError, fail, listed, unknown
 from .._optional import need
 from ..files import as_path
 from ._array_files import LONGEST_REASON, verify_readable
@@ -97,7 +97,7 @@ class Table(AbstractRows):
     def _x(self) -> Array:
         texts = self.texts(range(len(self.chosen)))
         absent = np.isin(texts, self.tokens)
-        values = {t: _number(t) for t in set(texts[~absent].tolist())}
+        values = {t: number_in(t) for t in set(texts[~absent].tolist())}
         if texts.size and values and all(v is not None for v in values.values()):
             numbers = np.array([[np.nan if a else values[t] for t, a in zip(*row, strict=True)] for row in zip(texts, absent, strict=True)])
             whole = not absent.any() and all(float(v).is_integer() and abs(v) < 2**53 for v in values.values() if v is not None)
@@ -132,6 +132,10 @@ class Table(AbstractRows):
         name = f"column {k} (counted from 0)" if self.header is None else f"column `{self.header[k]}`"
         return f"{self.path}, {self.unit} {self.lines[row]}, {name}"
 
+    def hint(self, row: int) -> str:
+        is_first = self.header is None and self.lines[row] == 1
+        return "; if line 1 names the columns, say `header=True`" * is_first
+
     def numbers(self, column: str) -> Array:
         """Return a column of numbers, which need not be chosen.
 
@@ -139,11 +143,12 @@ class Table(AbstractRows):
             GmlmError: E526 for an unknown column, E502 for a field that is not a number.
         """
         k = _column(self, column)
-        values = [_number(row[k]) for row in self.fields]
+        values = [number_in(row[k]) for row in self.fields]
         bad = next((r for r, v in enumerate(values) if v is None), None)
         if bad is not None:
             whole = replace(self, chosen=(k,))
-            raise fail("E502", f'{whole.place(bad, 0)} is "{self.fields[bad][k]}": not a number')
+            message = f'{whole.place(bad, 0)} is "{self.fields[bad][k]}": not a number'
+            raise fail("E502", message, help="correct it, or leave the row out")
         return np.array(values, np.float64)
 
     def select(self, columns: str | Sequence[str | int]) -> Table:
@@ -179,11 +184,9 @@ class Table(AbstractRows):
             fixed.add(k)
             values = [str(v) for v in (wanted if isinstance(wanted, list | tuple | set | frozenset | np.ndarray) else [wanted])]
             present = {row[k] for row in self.fields}
-            for v in values:
-                if v not in present:
-                    near = did_you_mean(v, present)
-                    help = f"did you mean `{near}`?" if near else f"it has {listed(sorted(present))}"
-                    raise fail("E527", f"{self.path}: no row has `{v}` in column `{name}`", help=help)
+            for v in set(values) - present:
+                message = f"{self.path}: no row has `{v}` in column `{name}`"
+                raise unknown(message, v, present, "E527", f"it has {listed(sorted(present))}")
             good &= np.array([row[k] in values for row in self.fields])
         if not good.any():
             raise fail("E505", f"{self.path}: no row is left that satisfies every `where=`")
@@ -285,7 +288,9 @@ def table_of(parsed: Parsed, header: bool) -> Table:
         twice = next((n for k, n in enumerate(names) if n in names[:k]), None)
         if twice is not None:
             what = f"two columns are called `{twice}`" if twice else "two columns have no name"
-            raise fail("E525", f"{parsed.path}: {what}", help="rename one; if the first line is data, say `header=False`")
+            places = " and ".join(str(k) for k, n in enumerate(names) if n == twice)
+            message = f"{parsed.path}: {what}: columns {places} of line 1, counted from 0"
+            raise fail("E525", message, help="rename one; if line 1 is data, say `header=False`")
     if not fields:
         raise fail("E505", f"{parsed.path} has no rows of data" + (": one line, which is read as a header" if names else ""), help=ROWS)
     width = len(fields[0])
@@ -386,12 +391,13 @@ def _column(table: Table, name: str) -> int:
         return int(name)
     if table.header is None:
         message = f"{table.path} has no header: columns are numbered 0 to {width - 1}, got `{name}`"
-        raise fail("E526", message, help="or say `header=True`")
+        raise fail("E526", message, help="if line 1 names the columns, say `header=True`")
     numbered = f"{table.path} has columns 0 to {width - 1}, got `{name}`" if name.isascii() and name.isdigit() else ""
     raise unknown(numbered or f"{table.path} has no column `{name}`", name, table.header, "E526")
 
 
-def _number(text: str) -> float | None:
+def number_in(text: str) -> float | None:
+    """Return the number that a text is as data files write it, or None."""
     try:
         return float(text)
     except ValueError:

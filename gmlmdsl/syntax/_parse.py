@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .._diagnostics import Diagnostic, GmlmError, Source, Span, in_text_order
+from .._diagnostics import Diagnostic, GmlmError, Source, Span, fail, in_text_order
 from ..files import reading
 from ._lex import Tokens, tokenize
 from ._machine import Stack, run
@@ -91,6 +91,9 @@ def read_source(path: str | Path, piped: bool = True) -> Source:
     with reading(path, piped), open(path, "rb") as file:
         # one byte more than allowed, and three bytes for a byte order mark
         data = file.read(MAX_BYTES + 4)
+    if shown.lower().endswith((".csv", ".tsv")):
+        help = f"a program is fitted to it: `gmlm fit PROGRAM.gmlm {shown}`"
+        raise fail("E101", f"{shown} is a table, not a program", help=help)
     data = data.removeprefix(b"\xef\xbb\xbf")
     if len(data) > MAX_BYTES:
         raise GmlmError(_too_large(shown))

@@ -315,8 +315,10 @@ def compare_masks(
     Reference: Li et al. 2024, Lemmas 1 and 2, Theorems 1 to 3.
     """
     params, model = (model.params if params is None else params, model.model) if isinstance(model, Fit) else (params, model)
-    if isinstance(params, str | Sequence):
-        raise fail("E507", f"params must be a dict of arrays by parameter, got {params!r}", help="masks go by name: `masks=[..]`")
+    if isinstance(params, str | Sequence | Fit):
+        help = "`compare_masks(fit)` compares all masks of its program; `masks=[..]` chooses by name"
+        message = f"params must be a dict of arrays by parameter, got {type(params).__name__}"
+        raise fail("E507", message, help=help)
     if params is None:
         raise fail("E507", "compare_masks needs parameters, or a fit", help="`compare_masks(model, params)`, `compare_masks(fit)`")
     names = _names(model, masks)

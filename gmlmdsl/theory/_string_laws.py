@@ -42,13 +42,7 @@ from ..guided import (
     verify_values,
 )
 from ..plan import BUDGET
-from .limits import (
-    INPUTS_AT_ONCE,
-    LISTED_COUPONS,
-    MOST_NODES,
-    MOST_WALK_OPERATIONS,
-    PREFIXES_AT_ONCE,
-)
+from .limits import INPUTS_AT_ONCE, LISTED_COUPONS, MOST_NODES, MOST_WALK_OPERATIONS, PREFIXES_AT_ONCE
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -237,14 +231,7 @@ def _whole(game: Game, codes: Array, depth: Array) -> Array:
     return np.asarray(game.rules.whole(depth, last))
 
 
-def _values(
-    game: Game,
-    named: Named,
-    codes: Array,
-    depth: Array,
-    whole: Array,
-    value: Array | None,
-) -> Values:
+def _values(game: Game, named: Named, codes: Array, depth: Array, whole: Array, value: Array | None) -> Values:
     """Return log V of the prefixes, which the user's Python code computes only on request."""
 
     def ask(new: Array) -> Array:
@@ -271,13 +258,7 @@ def _listed(root: Array, n: int, q: int) -> tuple[Array, Array, Array, Array]:
     return np.concatenate(rows), depth, parent, np.concatenate([[0], np.cumsum(counts)])
 
 
-def _asked(
-    game: Game,
-    codes: Array,
-    depth: Array,
-    whole: Array,
-    many: int,
-) -> tuple[Array, Array | None]:
+def _asked(game: Game, codes: Array, depth: Array, whole: Array, many: int) -> tuple[Array, Array | None]:
     """Return the distribution after every prefix, and the values, of so many rows in one call.
 
     The values are None if the user's Python code gives them, which is called only on request.

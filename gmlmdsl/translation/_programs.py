@@ -140,7 +140,8 @@ def shared_vocabulary(checked: Program, pairs: Sequence[tuple[str, str]], size: 
         # Without help in the error, no size would be possible.
         if said.code != "E570" or not said.help or not names:
             raise
-        how = " ".join(f"--input {name}=N" for name in names)
+        # The help is "take N or fewer", or "take N or more".
+        how = " ".join(f"--input {name}={said.help.split()[1]}" for name in names)
         raise GmlmError([replace(said, help=f"{said.help}: `{how}`, say")]) from None
 
 

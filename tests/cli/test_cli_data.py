@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 import xarray as xr
 from cli_cases import ROWS, gmlm
 from cli_cases import folder as folder
+
+import gmlmdsl as gm
 
 
 @pytest.mark.check
@@ -118,6 +121,50 @@ def test_data_that_does_not_fit_says_where(folder, name):
     assert not (folder / "m.fit").exists()
 
 
+SIZED = "input n : int\nmodel m { var x[i in range(n)] : bit  factor x[i] for i in range(n) }\nmask one = subsets(x, size = 1)\n"
+HEADERS = {
+    "an index": (
+        ",a,b\n0,1,0\n",
+        (),
+        "column 0 (counted from 0) of line 1 has no name\nhelp: give it a name, or leave it out: `--columns 'a:'`",
+    ),
+    "a trailing comma": ("a,b,\n0,1,\n", (), "leave it out: `--columns ':b'`"),
+    "a blank one": ("a, ,c\n0,1,0\n", (), "leave it out: `--columns ':a,c:'`"),
+    "listed": ("a, ,c\n0,1,0\n", ("--columns", "0,1"), "leave it out: `--columns a`"),
+    "twice": ("a,b,a\n0,1,0\n", (), "two columns are called `a`: columns 0 and 2 of line 1, counted from 0"),
+    "numbers among names": ("a,5,c\n0,1,7\n", (), 'line 2, column `c` is "7"'),
+    "a column that is named": ("a,5,6,7\n0,1,0,7\n", ("--columns", "5:,a"), 'line 2, column `7` is "7"'),
+    "not found": ("a,5,6,7\n0,1,0,1\n", (), "if line 1 names the columns, say `--header`"),
+    "as many numbers": ("1,2,3\n0,1,0\n", ("--no-header",), 'line 1, column 1 (counted from 0) is "2"'),
+    "marks": ("a,b,c\nDK,1,0\n0,1,-9\n", (), "say so: `--missing DK --missing -9`"),
+    "cells": ("x[0],c,d\n7,0,0\n", (), "n = 1, from the columns of s.csv that name cells; 2 other columns left out"),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_the_first_line_is_told(folder, name):
+    text, options, wanted = HEADERS[name]
+    (folder / "sized.gmlm").write_text(SIZED)
+    (folder / "s.csv").write_text(text)
+    assert wanted in gmlm("fit", "sized.gmlm", "s.csv", *options, status=1).output
+
+
+def test_consecutive_numbers_may_be_a_header(folder):
+    (folder / "levels.gmlm").write_text(SIZED.replace("bit", "range(1, 6)"))
+    (folder / "s.csv").write_text("1,2,3\n4,1,9\n")
+    output = gmlm("fit", "levels.gmlm", "s.csv", status=1).output
+    assert "line 1 of s.csv (1, 2, 3) is read as data; if it names the columns, say `--header`" in output
+
+
+def test_columns_that_name_no_cell_are_counted(folder):
+    from gmlmdsl.cli._data_files import words_of
+
+    (folder / "s.csv").write_text("x[0],c,d\n1,0,0\n")
+    table = gm.read_table(folder / "s.csv")
+    words = words_of(gm.parse(SIZED, n=1).model().graph, table)
+    assert words == "with a header, 1 column; 2 columns left out: `c`, `d`"
+
+
 def test_files_that_are_no_data(folder):
     (folder / "noise.csv").write_bytes(bytes(range(256)) * 10)
     (folder / "latin.csv").write_bytes("1,1,1,1\n\xe9,1,1,1\n".encode("latin-1"))
@@ -167,6 +214,11 @@ OPTIONS = {
     "input with many digits": (["-i", "L=" + "9" * 400], "input `L` must be an integer"),
     "input twice": (["-i", "L=2", "-i", "L=3"], "is given twice"),
     "masks": (["-m", "single", "--n-masks", "0"], "expected a whole number above 0, or `all`"),
+    "input in words": (["-i", "L=two"], "a number, `--input L=8`"),
+    "data in words": (["-m", "single", "--weights", "n.csv"], 'n.csv, line 2, column `w` is "p": not a number\nhelp: '),
+    "negative weights": (["-m", "single", "--weights", "v.csv"], "weights must be finite and not negative: row 1 (counted from 0) has -2"),
+    "no weights": (["-m", "single", "--weights", "z.csv"], "weights must not all be zero"),
+    "which of two masks": ([], "`--mask single`, or another: "),
     "weights": (["-m", "single", "--weights", "w"], "there is no column and no file `w`"),
     "no folder": (["-m", "single", "--out", "no/m.fit"], "there is no folder"),
     "a folder": (["-m", "single", "--report", "."], "it is a folder"),
@@ -182,7 +234,28 @@ OPTIONS = {
 @pytest.mark.parametrize("name", OPTIONS)
 def test_options_that_do_not_fit(folder, name):
     words, wanted = OPTIONS[name]
+    for file, weights in (("n", "p111"), ("v", "1-211"), ("z", "0000")):
+        (folder / f"{file}.csv").write_text("w\n" + "\n".join(re.findall(r"-?\w", weights)) + "\n")
     assert wanted in gmlm("fit", "m.gmlm", "x.csv", *words, status=1).output
+
+
+SWAPPED = {
+    "swapped": (
+        ("fit", "x.csv", "m.gmlm"),
+        "m.gmlm is a program, and no data\nhelp: data stand behind the program: `gmlm fit m.gmlm x.csv`",
+    ),
+    "twice": (("fit", "m.gmlm", "m.gmlm"), "`gmlm fit m.gmlm DATA.csv`"),
+    "check": (("check", "x.csv"), "x.csv is a table, not a program\nhelp: a program is fitted to it: `gmlm fit PROGRAM.gmlm x.csv`"),
+    "sample": (("sample", "x.csv"), "x.csv is a table, not a program"),
+    "explain": (("explain", "x.csv"), "x.csv is a table, not a program"),
+}
+
+
+@pytest.mark.parametrize("name", SWAPPED)
+def test_a_table_is_no_program(folder, name):
+    words, wanted = SWAPPED[name]
+    output = gmlm(*words, status=1).output
+    assert wanted in output and output.count("error[") == 1
 
 
 def test_weights_come_from_a_column_or_a_file(folder):

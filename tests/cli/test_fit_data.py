@@ -59,6 +59,21 @@ def test_names_of_columns_flow_from_the_file_to_draws(folder):
     assert np.load(folder / "d.npz")["posterior/coords/vote"].tolist() == NAMES
 
 
+def test_options_are_named_as_on_the_command_line():
+    from gmlmdsl.cli._console import as_on_command_line
+
+    for text, wanted in (
+        ("Raise `max_steps`", "Raise `--max-steps`"),
+        ("else see `impute=True`", "else see `impute=True` in Python"),
+        ('`fit.summary(errors="laplace")` counts', '`fit.summary(errors="laplace")` in Python counts'),
+        ("`level=0.95`, say", "`--level 0.95`, say"),
+        ("`missing=['DK', '-9', '?']`", "`--missing DK --missing -9 --missing '?'`"),
+        ("`columns='a b:'`", "`--columns 'a b:'`"),
+        ("`columns=`", "`--columns`"),
+    ):
+        assert as_on_command_line(text) == wanted
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_missing_cells_of_a_table_are_summed_out_of_the_fit(folder):
@@ -75,6 +90,7 @@ def test_gaps_may_be_left_out(folder):
     options = ("fit", VOTES, "holes.csv", "--missing", "?", "--mask", "single")
     output = gmlm(*options, "--gaps", "ignore", "--out", "holes.fit")
     assert "2 missing cells in 2 rows: left out, with the factors that touch them. That is biased" in output
+    assert "; `--gaps sum` sums them out" in output
     ignored, x = gm.load_fit("holes.fit"), np.array([["y", "?"], ["n", "n"], ["y", "y"], ["n", "n"], ["y", "y"], ["?", "y"], ["n", "y"]])
     again = ignored.model.fit(x, mask="single", missing="?", gaps="ignore")
     assert ignored.objective == pytest.approx(again.objective, rel=1e-9)
@@ -172,12 +188,12 @@ FAULTS = {
     "unknown column": (("votes.csv", "--columns", "crim,1"), "did you mean `crime`?"),
     "unknown group": (("votes.csv", "--where", "Class=lef"), "did you mean `left`?"),
     "no group": (("votes.csv", "--where", "Class"), "expected `column=value`"),
-    "no value of the model": (("votes.csv",), "leave it out: `--columns`"),
+    "no value of the model": (("votes.csv",), "leave it out: list the others with `--columns`"),
     "where of an alignment": (("fam.a2m", "--where", "a=b"), "`--where` is for tables of text: fam.a2m is not one"),
     "focus of a table": (("votes.csv", "--focus", "a", "--row-gaps", "0.5"), "`--focus`, `--row-gaps` are for alignments"),
     "two weights": (("votes.csv", "--where", "Class=left", "--weights", "w", "--identity", "0.8"), "leave `--weights` out"),
     "missing of an alignment": (("fam.a2m", "--missing", "X"), "`--unknown-letters missing`"),
-    "two codes": (("pairs.npz", "--missing", "1", "--missing", "2"), "say `--missing` once"),
+    "two codes": (("pairs.npz", "--missing", "-9", "--missing", "1"), "missing=1 is a value of `x`"),
     "identity": (("votes.csv", "--columns", "1:3", "--identity", "80"), "identity is a share between 0 and 1"),
     "cells": (("votes.csv", "--columns", "1:2", "--input", "n=3"), "votes.csv has 2 columns, the model has 3 cells"),
     "a hole": (("holes.csv",), "`--missing '?'`"),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import gmlmdsl as gm
+from gmlmdsl.data import verified_weights
 from gmlmdsl.sample._draw import observables
 
 TEXT = """
@@ -19,6 +20,8 @@ model m {
 }
 sampler one { update x[K] where K ~ subsets(x, size = 1) }
 """
+
+ONE = "model m { var x : bit  factor x }\nmask pair = subsets(x, size = 2)\n"
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +37,15 @@ CALLS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "a path": (lambda m: m.log_prob({}, Path("mine.parquet")), "E502", r"gm.read_table\('mine.parquet'\)"),
     "no rows": (lambda m: m.log_prob({}, None), "E502", "must be rows of data, and is None"),
     "observe": (lambda m: m.sample({}, observe=3), "E507", "observe must be a dict of functions"),
+    "a text for a file": (lambda m: gm.load(TEXT), "E507", r"gm.parse\(text\)"),
+    "a file for a text": (lambda m: gm.parse("votes.gmlm"), "E507", r"gm.load\('votes.gmlm'\)"),
+    "masks in the place of parameters": (
+        lambda m: gm.theory.compare_masks(m, ["one"]),
+        "E507",
+        r"got list\nhelp: `compare_masks\(fit\)` compares all masks",
+    ),
+    "a cell": (lambda m: gm.parse(ONE).model().mask("pair"), "E410", r"no subset of 2 among 1 cell\n(?s:.*)`size` is 1 here"),
+    "several weights": (lambda m: verified_weights([1, 2, -1], 3), "E507", r"row 2 \(counted from 0\) has -1"),
     "no text": (lambda m: gm.parse(None), "E507", "the text of a program is a string, got NoneType"),  # pyright: ignore[reportArgumentType]
 }
 

@@ -199,7 +199,7 @@ def test_rows_with_more_axes_do_not_fit(model: Any):
         ({"weights": [1.0]}, r"weights must have shape \(2,\)"),
         ({"weights": [1.0, -1.0]}, "weights must be finite"),
         ({"weights": [np.nan, 1.0]}, "weights must be finite"),
-        ({"weights": [0, 0]}, "weights must be finite"),
+        ({"weights": [0, 0]}, "weights must not all be zero"),
         ({"weights": ["a", "b"]}, "weights must be numbers"),
         ({"init": {"g": 1.0}}, "no parameter `g`"),
         ({"init": 3.0}, "init must be a dict"),

@@ -478,7 +478,7 @@ def test_an_error_of_a_value_names_the_column(text, column, entry, words):
     with pytest.raises(gm.GmlmError) as caught:
         model.log_prob({"h": np.zeros(3)}, frame)
     assert str(caught.value) == str(fitted.value)
-    assert f"x: column `{column}` at " in str(caught.value)
+    assert f"x: column `{column}`, row 7 (counted from 0), is " in str(caught.value)
     assert "7" in str(caught.value)
     assert words in str(caught.value)
 
@@ -513,3 +513,34 @@ def test_a_column_that_occurs_twice_is_refused_where_cells_have_no_names():
     with pytest.raises(gm.GmlmError, match="E503.*two columns `a`"):
         model.log_potential({}, pd.DataFrame([[0, 1, 1]], columns=["a", "a", "c"]))
     assert model.log_potential({}, pd.DataFrame([[0, 1, 1]], columns=["a", "b", "c"])).shape == (1,)
+
+
+MARKS = {
+    "a text": ("labels", ["yes", "DK", "no"], None, "correct it or, if it stands for a missing cell, say so: `missing='DK'`"),
+    "a number": ("bit", [1, -9, 0], None, "correct it or, if it stands for a missing cell, say so: `missing=-9`"),
+    "a text among numbers": ("bit", [1, "DK", 0], None, "`missing='DK'`"),
+    "besides nan": ("labels", ["yes", "DK", None], float("nan"), "`missing=[nan, 'DK']`"),
+    "nan besides": ("labels", ["yes", "DK", None], "DK", "if these stand for missing cells, say so: `missing=['DK', nan]`"),
+}
+
+
+@pytest.mark.parametrize("case", MARKS)
+def test_a_value_that_may_be_a_missing_cell_is_told_as_one(case):
+    """For frames as for arrays, with the marks that the call has; then the call with the told marks runs."""
+    domain, row, missing, help = MARKS[case]
+    kind = {"labels": 'labels("no", "yes")', "bit": "bit"}[domain]
+    model = gm.parse(f"model m {{ var x[i in range(3)] : {kind}  factor 1 }}").model()
+    rows = [row, ["yes", "no", "no"] if domain == "labels" else [0, 0, 1]]
+    frame = pd.DataFrame(rows, columns=["a", "b", "c"])
+    for x in (frame, np.array(rows, dtype=object)):
+        with pytest.raises(gm.GmlmError) as caught:
+            encode(model.graph, x, missing=missing)
+        assert help in caught.value.diagnostics[0].help
+        marks = {"a number": [-9]}.get(case, ["DK", float("nan"), -9])
+        assert encode(model.graph, x, missing=marks).codes[1].tolist() == [-1, 0]
+
+
+def test_columns_above_the_cells_are_named():
+    model = gm.parse("model m { var x[i in range(2)] : bit  factor 1 }").model()
+    with pytest.raises(gm.GmlmError, match="those of `id`, `a`, `b` that are no cells"):
+        encode(model.graph, pd.DataFrame({"id": [7], "a": [0], "b": [1]}))

@@ -80,7 +80,7 @@ def test_fits_of_the_first_release_load_without_a_warning():
     factor, network = (gm.load_fit(SAVED / f"release_0_1_0_{name}.fit") for name in ("factor", "network"))
     np.testing.assert_array_equal(factor.params["h"], np.array([-0.5080728, -0.89976794, -0.036200345], "f4"))
     assert factor.standard_errors["J"] == pytest.approx(0.378743, abs=5e-7)
-    assert factor.missing.words.startswith("1 missing cells in 1 rows: summed out in 1.")
+    assert factor.missing.words.startswith("1 missing cell in 1 row: summed out in 1.")
     assert network.loss_trace.mean() == pytest.approx(0.8255, abs=5e-5)
 
 

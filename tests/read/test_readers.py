@@ -233,27 +233,26 @@ def test_a_value_that_does_not_fit_is_named_by_its_place(write, labelled):
     assert found.message == 'votes.csv, line 5, column `crime` is "maybe": not a value of `x`; its values are `n`, `y`'
     found = refusal(encode, labelled.graph, gm.read_table(write(VOTES), "0:2"), missing="?")
     assert "line 2, column `Class`" in found.message
-    assert "leave it out: `columns=`" in found.help
+    assert "leave it out: list the others with `columns=`" in found.help
     assert "has 2 columns, the model has 3 cells" in refusal(encode, labelled.graph, gm.read_table(write(VOTES), "2:")).message
 
 
 @pytest.mark.parametrize(
     ("text", "columns", "help"),
     [
-        ("a,b,c\nr,y,n\nd,n,y\nd,n,?\n", None, 'declare `x` as `labels("n", "y")`, or choose other columns with `columns=`'),
-        ("a,b,c\n1,1,7\n-1,1,8\n", None, "no field of this column is one. If the column is no cell of `x`, leave it out: `columns=`"),
         (
-            "Class,a,b\nr,1,1\nd,-1,1\n",
+            "a,b,c\nr,y,n\nd,n,y\nd,n,?\n",
             None,
-            "no field of this column is one. If the column is no cell of `x`, leave it out: `columns='a:'`",
+            'declare `x` as `labels("n", "y")`, the values of most columns. If column `a` is no cell of `x`, leave it out: `columns=\'b:\'`',
         ),
-        (
-            "Class,a,b,c\nr,1,1,1\nd,-1,1,1\n",
-            "0:2",
-            "no field of this column is one. If the column is no cell of `x`, leave it out: `columns=`",
-        ),
-        ("a,b,c\n3,4,3\n4,3,3\n", None, "no field of this column is one. If the column is no cell of `x`, leave it out: `columns=`"),
-        ("a,b,c\nr,1,1\n1,-1,1\n", None, ""),
+        ("a,b,c\nn,y,n\ny,n,y\n", None, 'declare `x` as `labels("n", "y")`, or choose other columns with `columns=`'),
+        ("a,b,c\n1,1,7\n-1,1,8\n", None, "If column `c` is no cell of `x`, leave it out: list the others with `columns=`"),
+        ("Class,a,b\nr,1,1\nd,-1,1\n", None, "If column `Class` is no cell of `x`, leave it out: `columns='a:'`"),
+        ("Class,a,b,c\nr,1,1,1\nd,-1,1,1\n", "0:2", "If column `Class` is no cell of `x`, leave it out: list the others with `columns=`"),
+        ("a,b,c\n3,4,3\n4,3,3\n", None, "If column `a` is no cell of `x`, leave it out: list the others with `columns=`"),
+        ("a,b,c\nr,1,1\n1,-1,1\n", None, "correct it or, if it stands for a missing cell, say so: `missing='r'`"),
+        ("a,b,c\nDK,1,1\n1,-1,-9\n", None, "correct it or, if these stand for missing cells, say so: `missing=['DK', '-9']`"),
+        ("a,b,c\n?,1,1\n1,-1,-9\n", None, "if these stand for missing cells, say so: `missing=['?', '-9']`"),
     ],
 )
 def test_a_column_without_a_value_is_left_out_or_declared(write, text, columns, help):
