@@ -10,16 +10,15 @@ from pathlib import Path
 
 from ..explain import keyword_table
 from ..program import forms
-from ..syntax import tree, words_after
+from ..syntax import FILE_WORDS, MODEL_WORDS, tree, words_after
 from ._document import Document
 from ._names import Declaration
 
 PARTS = ("nodes", "edges", "arcs", "triangles", "rows", "columns", "neighbours", "degree")
-FILE = "import domain input index function param graph network model mask sampler verifier value"
 # The keywords that begin a statement, by the braces around it; "" is the file.
 BEGIN = {
-    "": tuple(FILE.split()),
-    "model": ("var", "latent", "given", "param", "let", "factor", "require", "gauge", "conditional", "use", "mixture", "mask"),
+    "": (*FILE_WORDS, "param"),
+    "model": (*MODEL_WORDS, "mixture", "mask"),
     "mask": ("choose", "each"),
     "sampler": ("start", "update", "cycle", "repeat", "mixture", "temper"),
 }
@@ -33,6 +32,7 @@ IMPORTED = re.compile(r'\s*import\s+"((?:[^"]*/)?)([^"/]*)\Z')
 BEGINS = r"(?:^|[{;])\s*"  # before a statement
 # The beginning of a statement about a model, up to the end of the text: the name of its model, if it has one.
 UNFINISHED = re.compile(r"^(?:mask|sampler|verifier|value)\s+\w+(?:\s+for\s+(\w+))?(?:.|\n(?!\w))*\Z", re.M)
+NAMED = {*FILE_WORDS, *MODEL_WORDS} - {"gauge", "factor", "require", "conditional", "use"}
 STATEMENT = re.compile(rf"^(?=(?:{'|'.join(BEGIN[''])})\b)", re.M)  # at the margin, a statement of the file begins
 
 
@@ -103,10 +103,15 @@ def _inside(before: str, line: str, names: Mapping[str, Declaration]) -> Iterato
     if called:
         yield from _options(called, line)
     statement = STATEMENT.split(re.sub(r"\w*$", "", before))[-1]
-    words, named = words_after(statement) or ((), True)
-    if named:
+    words, rules = words_after(statement) or ((), ("atom",))
+    if "atom" in rules:  # an expression
         yield from _declared(names)
         yield from _forms("function")
+    elif "attribute" in rules:  # a cell
+        yield from (d for d in _declared(names) if d.kind in (*CELLS, "use"))
+    elif "mask_expression" in rules:
+        yield from (d for d in _declared(names) if d.kind == "mask")
+        yield from _forms("mask")
     for word in sorted(set(words).difference(*BEGIN.values())):
         yield Completion(word, "keyword", keyword_table()[word].does)
 
@@ -115,6 +120,10 @@ def _inside(before: str, line: str, names: Mapping[str, Declaration]) -> Iterato
 # groups of the forms or their names, and the kinds of the names.
 PLACES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     (r"\bwhere\s+\w+\s*~\s*\w*$", ("mask",), ("mask",)),
+    (rf"{BEGINS}({'|'.join(sorted(NAMED))})\s+\w*$", (), ()),
+    (rf"{BEGINS}(update|conditional)\s+\w*$", (), ("var", "latent", "use")),
+    (r"\bsees\s+(\w+\s*,\s*)*\w*$", (), CELLS),
+    (r"\bstart\s+from\s+\w*$", (), ("sampler",)),
     (r"~\s*\w*$", ("distribution",), ()),
     (rf"{BEGINS}({'|'.join((*CELLS, 'param', 'input'))})\b[^;{{}}]*:\s*\w*$", ("type",), ("domain",)),
     *((rf"{BEGINS}{room}\b[^={{]*=\s*\w*$", (room,), ()) for room in ROOMS),

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .._diagnostics import Diagnostic, GmlmError, Span, fail
-from ..syntax import RESERVED, format_source
+from .._diagnostics import Diagnostic, Span, fail
+from ..syntax import RESERVED, format_tree
 from ._document import Document
 from ._names import Declaration, Occurrence, is_file
 
@@ -90,11 +90,14 @@ def rename(document: Document, offset: int, new: str, others: Sequence[Document]
 
 
 def formatted(document: Document) -> list[Edit]:
-    """Return the edit that writes a text in its canonical form; none if it has syntax errors."""
-    try:
-        text = format_source(document.text, document.path)
-    except GmlmError:
+    """Return the edit that writes a text in its canonical form.
+
+    The line ends are those of the first line. There is no edit if the text has syntax errors.
+    """
+    if document.has_syntax_errors:
         return []
+    end = "\r\n" * document.text.partition("\n")[0].endswith("\r") or "\n"
+    text = format_tree(document.parsed).replace("\n", end)
     return [] if text == document.text else [Edit(Span(document.source, 0, len(document.text)), text)]
 
 
@@ -108,6 +111,6 @@ def titled(edits: Sequence[Edit]) -> str:
 
 def fixes(document: Document, start: int, end: int) -> Iterator[tuple[Diagnostic, list[Edit]]]:
     """Yield the diagnostics between two places that one edit mends, with the edits."""
-    for d in document.diagnostics:
-        if d.fix is not None and document.is_own(d.span) and d.span is not None and d.span.start <= end and start <= d.span.end:
+    for d in document.mendable(start, end):
+        if d.fix is not None:
             yield d, [Edit(place, d.fix.text) for place in d.fix.places]

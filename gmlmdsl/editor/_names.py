@@ -11,12 +11,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from .._diagnostics import GmlmError, Span
 from ..program import forms
-from ..syntax import parse_with_errors, read_source, tree
+from ..syntax import Texts, parse_with_errors, read_source, tree
 
 MOST_IMPORTS = 50  # files that are read for their names
 CALLED = ("function", "network")  # the kinds of names that are called; others are words of forms
@@ -69,6 +68,17 @@ class Declaration:
         return is_file(self.span.source.path, other.span.source.path) and (self.kind not in LOCAL or self.span.start == other.span.start)
 
 
+def text_of(path: str, texts: Texts) -> str:
+    """Return the text of a file, from the open ones if it is among them.
+
+    The text is empty if the file cannot be read.
+    """
+    try:
+        return read_source(path, piped=False, texts=texts).text
+    except GmlmError:
+        return ""
+
+
 def is_file(path: str, other: str) -> bool:
     """Return whether two paths lead to the same file."""
     return path == other or os.path.realpath(path) == os.path.realpath(other)
@@ -92,14 +102,18 @@ class NameTable:
         occurrences: every name that is declared or used, in the order of the text.
         file: the names of the file and of its imports.
         models: the names of each model.
+        imports: the real path of each file that is imported, also by another one, with the place
+            of the statement of the text through which it is.
     """
 
-    def __init__(self, parsed: tree.SyntaxTree):
+    def __init__(self, parsed: tree.SyntaxTree, texts: Texts = None):
+        self._texts = texts
         self.file: dict[str, Declaration] = {}
         self.models: dict[str, dict[str, Declaration]] = {}
         self._found: dict[int, Occurrence] = {}
-        source = parsed.span.source
-        self._declare_file(parsed, {Path(source.path).resolve()}, Path(source.path).parent)
+        self.imports: dict[str, Span] = {}
+        self._own = os.path.realpath(parsed.span.source.path)
+        self._declare_file(parsed)
         for statement in parsed.statements:
             self._statement(statement)
         self.occurrences = [self._found[k] for k in sorted(self._found)]
@@ -129,10 +143,10 @@ class NameTable:
 
     # Declarations
 
-    def _declare_file(self, parsed: tree.SyntaxTree, read: set[Path], folder: Path) -> None:
+    def _declare_file(self, parsed: tree.SyntaxTree, through: Span | None = None) -> None:
         for s in parsed.statements:
             if isinstance(s, tree.Import):
-                self._import(folder / s.path.value, read)
+                self._import(s, through or s.span)
             elif isinstance(s, tree.Judge):
                 self._add(self.file, s.kind, s.name, s)
             elif type(s) in KINDS:
@@ -146,15 +160,13 @@ class NameTable:
             if isinstance(s, tree.Model):
                 self._declare_model(s)
 
-    def _import(self, path: Path, read: set[Path]) -> None:
-        if path.resolve() in read or len(read) > MOST_IMPORTS:
+    def _import(self, s: tree.Import, through: Span) -> None:
+        path = os.path.join(os.path.dirname(s.span.source.path), s.path.value)
+        real = "\0" not in path and os.path.realpath(path)
+        if not real or real in (*self.imports, self._own) or len(self.imports) >= MOST_IMPORTS:
             return
-        read.add(path.resolve())
-        try:
-            source = read_source(path)
-        except GmlmError:
-            return
-        self._declare_file(parse_with_errors(source.text, source.path)[0], read, path.parent)
+        self.imports[real] = through
+        self._declare_file(parse_with_errors(text_of(path, self._texts), path)[0], through)
 
     def _declare_model(self, model: tree.Model) -> None:
         names = self.models.setdefault(model.name.name, {})

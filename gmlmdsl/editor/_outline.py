@@ -15,27 +15,18 @@ from ._names import Declaration
 
 # Kinds of words as the language server protocol names them, by the kind of the declaration.
 WORD_KINDS = {
-    "input": "parameter",
-    "length": "parameter",
-    "argument": "parameter",
+    **dict.fromkeys(("input", "length", "argument"), "parameter"),
     "domain": "enum",
     "index": "type",
     "graph": "class",
     "network": "class",
-    "model": "namespace",
-    "use": "namespace",
-    "mask": "method",
-    "sampler": "method",
-    "verifier": "method",
-    "value": "method",
+    **dict.fromkeys(("model", "use"), "namespace"),
+    **dict.fromkeys(("mask", "sampler", "verifier", "value"), "method"),
     "function": "function",
-    "var": "variable",
-    "latent": "variable",
-    "given": "variable",
+    **dict.fromkeys(("var", "latent", "given"), "variable"),
     "param": "property",
     "let": "macro",
-    "index name": "typeParameter",
-    "block": "typeParameter",
+    **dict.fromkeys(("index name", "block"), "typeParameter"),
 }
 LEGEND = (*dict.fromkeys(WORD_KINDS.values()), "keyword", "number", "string", "comment", "decorator")
 SIZED = ("var", "latent", "given", "param")

@@ -18,34 +18,31 @@ from pygls.uris import to_fs_path
 
 from .._diagnostics import Diagnostic, GmlmError, Span
 from ..graph import versions
-from ..syntax import read_source
 from ._completion import Completion, completions
 from ._document import Document, Place
 from ._edits import Edit, fixes, formatted, references, rename, renamed_place, titled
 from ._hover import hover
+from ._names import text_of
 from ._outline import LEGEND, Symbol, outline, shapes, word_kinds
 
 SOURCE = "gmlm"
+Written = t.DidOpenTextDocumentParams | t.DidChangeTextDocumentParams | t.DidSaveTextDocumentParams
 MOST_FOLDERS = 1000  # that are searched for other programs
 SYMBOLS = {
     "model": t.SymbolKind.Class,
-    "mask": t.SymbolKind.Method,
-    "sampler": t.SymbolKind.Method,
+    **dict.fromkeys(("mask", "sampler"), t.SymbolKind.Method),
     "function": t.SymbolKind.Function,
     "domain": t.SymbolKind.Enum,
-    "graph": t.SymbolKind.Object,
-    "network": t.SymbolKind.Object,
+    **dict.fromkeys(("graph", "network"), t.SymbolKind.Object),
     "param": t.SymbolKind.Property,
 }
 WORDS = {
     "keyword": t.CompletionItemKind.Keyword,
-    "form": t.CompletionItemKind.Function,
-    "function": t.CompletionItemKind.Function,
+    **dict.fromkeys(("form", "function"), t.CompletionItemKind.Function),
     "option": t.CompletionItemKind.Field,
     "word": t.CompletionItemKind.EnumMember,
     "part": t.CompletionItemKind.Property,
-    "mask": t.CompletionItemKind.Method,
-    "sampler": t.CompletionItemKind.Method,
+    **dict.fromkeys(("mask", "sampler"), t.CompletionItemKind.Method),
     "domain": t.CompletionItemKind.Enum,
     "model": t.CompletionItemKind.Class,
     "file": t.CompletionItemKind.File,
@@ -53,32 +50,49 @@ WORDS = {
 
 
 class Server(LanguageServer):
-    """A language server that keeps one `Document` for each open text and version."""
+    """A language server that keeps one `Document` for each open text."""
 
     def __init__(self) -> None:
         super().__init__("gmlm", versions()["gmlmdsl"])
-        self._open: dict[str, tuple[int | None, Document]] = {}
+        self._open: dict[str, Document] = {}
+
+    def texts(self) -> dict[str, str]:
+        """Return the texts that are open, by the real paths of their files."""
+        opened = self.workspace.text_documents.values()
+        return {os.path.realpath(_path(d.uri)): d.source for d in opened}
 
     def document(self, uri: str) -> Document:
-        """Return the text at an address as it stands in the editor."""
-        found = self.workspace.get_text_document(uri)
+        """Return the text at an address as it stands in the editor.
+
+        A text that is not open is read from its file. It is empty if there is no such file.
+        """
+        found, texts = self.workspace.get_text_document(uri), self.texts()
+        if found.version is None:
+            return Document(_path(uri), text_of(_path(uri), texts), texts=texts)
         kept = self._open.get(uri)
-        if kept is None or kept[0] != found.version or kept[1].text != found.source:
-            kept = found.version, Document(to_fs_path(uri) or uri, found.source, kept and kept[1])
-            self._open[uri] = kept
-        return kept[1]
+        if kept is None or kept.text != found.source:
+            kept = self._open[uri] = Document(_path(uri), found.source, kept, texts)
+        return kept
 
     def others(self, uri: str) -> list[Document]:
         """Return the other programs of the opened folders, or of the folder of a text."""
-        own = to_fs_path(uri) or uri
-        roots = [to_fs_path(folder) or folder for folder in self.workspace.folders] or [os.path.dirname(own)]
+        own, texts = _path(uri), self.texts()
+        roots = [*map(_path, self.workspace.folders)] or [os.path.dirname(own)]
         paths = sorted({os.path.realpath(path) for root in roots for path in _programs(root)} - {os.path.realpath(own)})
-        opened = {os.path.realpath(d.path): d.source for d in self.workspace.text_documents.values()}
-        return [Document(path, text) for path in paths if (text := opened.get(path, _text(path)))]
+        found = ((path, text_of(path, texts)) for path in paths)
+        return [Document(path, text, texts=texts) for path, text in found if text]
 
     def forget(self, uri: str) -> None:
         """Forget a text that was closed."""
         self._open.pop(uri, None)
+
+    def publish_importers(self, uri: str) -> None:
+        """Check the open texts that import a text again, and send their diagnostics."""
+        path, texts = os.path.realpath(_path(uri)), self.texts()
+        for other, document in list(self._open.items()):
+            if other != uri and path in document.names.imports:
+                self._open[other] = Document(document.path, document.text, document, texts)
+                self.publish(other)
 
     def publish(self, uri: str) -> None:
         """Send the diagnostics of a text; of a new one, first those that need no binding."""
@@ -91,7 +105,8 @@ class Server(LanguageServer):
 
     def _send(self, uri: str, document: Document, diagnostics: Sequence[Diagnostic]) -> None:
         found = [_diagnostic(document, d) for d in diagnostics]
-        self.text_document_publish_diagnostics(t.PublishDiagnosticsParams(uri, found, self._open[uri][0]))
+        version = self.workspace.get_text_document(uri).version
+        self.text_document_publish_diagnostics(t.PublishDiagnosticsParams(uri, found, version))
 
 
 def make_server() -> Server:
@@ -99,21 +114,17 @@ def make_server() -> Server:
     server = Server()
 
     @server.feature(t.TEXT_DOCUMENT_DID_OPEN)
-    def opened(params: t.DidOpenTextDocumentParams) -> None:
-        server.publish(params.text_document.uri)
-
     @server.feature(t.TEXT_DOCUMENT_DID_CHANGE)
-    def changed(params: t.DidChangeTextDocumentParams) -> None:
-        server.publish(params.text_document.uri)
-
     @server.feature(t.TEXT_DOCUMENT_DID_SAVE)
-    def saved(params: t.DidSaveTextDocumentParams) -> None:
+    def written(params: Written) -> None:
         server.publish(params.text_document.uri)
+        server.publish_importers(params.text_document.uri)
 
     @server.feature(t.TEXT_DOCUMENT_DID_CLOSE)
     def closed(params: t.DidCloseTextDocumentParams) -> None:
         server.forget(params.text_document.uri)
         server.text_document_publish_diagnostics(t.PublishDiagnosticsParams(params.text_document.uri, []))
+        server.publish_importers(params.text_document.uri)
 
     _add_reading(server)
     _add_writing(server)
@@ -227,11 +238,8 @@ def _programs(root: str) -> Iterator[str]:
         yield from (os.path.join(folder, f) for f in files if f.endswith(".gmlm"))
 
 
-def _text(path: str) -> str:
-    try:
-        return read_source(path).text
-    except GmlmError:
-        return ""
+def _path(uri: str) -> str:
+    return to_fs_path(uri) or uri
 
 
 def _action(document: Document, uri: str, d: Diagnostic, edits: Sequence[Edit]) -> t.CodeAction:
@@ -242,12 +250,15 @@ def _action(document: Document, uri: str, d: Diagnostic, edits: Sequence[Edit]) 
 
 
 def _diagnostic(document: Document, d: Diagnostic) -> t.Diagnostic:
-    """Return a diagnostic at its place; at the first line if it lies in an imported file."""
-    own = document.is_own(d.span)
-    where = "" if own or d.span is None else f"{d.span}: "
-    text = "\n".join(part for part in (f"{where}{d.message}", f"help: {d.help}" * bool(d.help)) if part)
-    related = [t.DiagnosticRelatedInformation(t.Location(_uri(span), _range_of(span)), label or "here") for span, label in d.related]
-    place = _range(document, d.span) if own and d.span is not None else t.Range(t.Position(0, 0), t.Position(0, 0))
+    """Return a diagnostic at its place; at the import if it lies in an imported file."""
+    span, where, places = d.span, "", d.related
+    if span is not None and not document.is_own(span):
+        where, places = f"{span}: ", ((span, d.label), *places)
+        span = document.names.imports.get(os.path.realpath(span.source.path))
+    text = f"{where}{d.message}" + f"\nhelp: {d.help}" * bool(d.help)
+    located = ((t.Location(_uri(s), _range_of(s)), label or "here") for s, label in places)
+    related = [t.DiagnosticRelatedInformation(*each) for each in located]
+    place = _range(document, span or Span(document.source, 0, 0))
     severity = t.DiagnosticSeverity.Error if d.severity == "error" else t.DiagnosticSeverity.Warning
     return t.Diagnostic(place, text, severity, d.code, source=SOURCE, related_information=related)
 

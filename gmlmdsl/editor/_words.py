@@ -4,32 +4,10 @@ from __future__ import annotations
 
 from ..explain import keyword_table
 from ..program import forms
-from ..syntax import KEYWORDS, RESERVED
+from ..syntax import FILE_WORDS, KEYWORDS, MODEL_WORDS, RESERVED
 
 TYPES = forms.names("type")
-DECLARING = (
-    "conditional",
-    "domain",
-    "factor",
-    "function",
-    "gauge",
-    "given",
-    "graph",
-    "import",
-    "index",
-    "input",
-    "latent",
-    "let",
-    "mask",
-    "model",
-    "network",
-    "param",
-    "require",
-    "sampler",
-    "value",
-    "var",
-    "verifier",
-)
+DECLARING = tuple(sorted({*FILE_WORDS, *MODEL_WORDS} - {"use"}))
 BODIES = tuple(sorted({*KEYWORDS, *keyword_table()} - {*DECLARING, *RESERVED}))  # words inside declarations
 OPERATORS = tuple(w for w in RESERVED if w not in ("true", "false"))
 CALLED = tuple(dict.fromkeys(f.name for f in forms.FORMS if f.room not in ("type", "function")))

@@ -4,7 +4,8 @@ from . import _forms as forms
 from . import ir
 from ._allow import apply_allowances as allowed
 from ._check import ParsedText as ParsedText
-from ._check import added_let, check_file, check_source, checked_texts, of_added
+from ._check import added_let, check_file, check_source, checked_texts, checker_of, clean_fixes
+from ._check import of_added as of_added
 from ._check_guided import is_guided
 from ._check_networks import option_faults
 from ._check_samplers import MOST_REPEATS, TOO_OFTEN

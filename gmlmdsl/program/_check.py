@@ -9,12 +9,12 @@ The text may also come from a caller instead of a file, and an expression may be
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from .._diagnostics import Diagnostic, GmlmError, Source, Span, fail, in_text_order, listed
-from ..syntax import parse_with_errors, read_source, tree
+from ..syntax import Texts, parse_with_errors, read_source, tree
 from . import _calls as _calls  # registers the rules for calls and names
 from . import _forms as forms
 from . import _references as _references
@@ -36,6 +36,8 @@ from ._terms import Expression, FormCall, SetOf
 from ._types import check_domain, check_type
 from .limits import MOST_FILES, MOST_TRIED, OF_A_FAULT
 
+Check = Callable[[Source], Program]
+Found = Sequence[Diagnostic]
 ParsedText = tuple[tree.SyntaxTree, tuple[Diagnostic, ...], frozenset[str]]
 KINDS = ("input", "domain", "index", "graph", "network", "model", "mask", "sampler", "judge")
 NAME = "observed"
@@ -44,8 +46,8 @@ NAME = "observed"
 class _Checker:
     """The state of one check: the scope, the private names of the models, and the files read."""
 
-    def __init__(self, root: Path | None):
-        self.root = root
+    def __init__(self, root: Path | None, texts: Texts = None):
+        self.root, self.texts = root, texts
         self.scope = Scope()
         self.private: dict[str, dict[str, Symbol]] = {}
         self.sources: list[Source] = []
@@ -264,14 +266,7 @@ class _Checker:
         name = s.name.name
         earlier = self.scope.program.get(name)
         if earlier is not None:
-            self.scope.report(
-                "E201",
-                f"`{name}` is declared twice",
-                s.name.span,
-                "declared again here",
-                related=((earlier.span, "first declared here"),),
-                help="rename one of the two",
-            )
+            self.scope.report_twice("param", s.name, earlier)
             return
         self.scope.program[name] = Symbol("param", name, s.name.span, s)
         self.scope.parameters[name] = s
@@ -355,7 +350,7 @@ class _Checker:
         if len(self.done) >= MOST_FILES:
             return f"a program has at most {MOST_FILES} files", "one too many", ""
         try:
-            source = read_source(path, piped=False)
+            source = read_source(path, piped=False, texts=self.texts)
         except GmlmError as error:
             reason = error.diagnostics[0]
             help = reason.help if "current folder" not in reason.help else "the path is read from the folder of the file that imports"
@@ -367,8 +362,9 @@ class _Checker:
         self.open.pop()
         return None
 
-    def finish(self) -> Program:
-        """Return the program, or raise one error with all diagnostics."""
+    def program(self, source: Source, parsed: ParsedText | None = None) -> Program:
+        """Return the program of a file, or raise one error with all diagnostics."""
+        self.run(source, parsed)
         self.report_ambiguous()
         errors = in_text_order(x for x in self.scope.told() if x.severity == "error")
         if errors:
@@ -402,21 +398,15 @@ def check_source(source: Source) -> Program:
     if not isinstance(source.text, str):
         raise fail("E507", f"the text of a program is a string, got {type(source.text).__name__}", help="`gm.load(path)` reads a file")
 
-    def run(source: Source) -> Program:
-        checker = _Checker(None)
-        checker.run(source)
-        return checker.finish()
-
-    return with_clean_fixes(run, source)
+    return with_clean_fixes(lambda source: _Checker(None).program(source), source)
 
 
-def check_file(path: str | Path, text: str | None = None, parsed: ParsedText | None = None) -> Program:
+def check_file(path: str | Path, text: str | None = None) -> Program:
     """Check a file and its imports.
 
     Args:
         path: the file.
         text: the text of the file, if it is not yet written to disk.
-        parsed: the result of `parse_with_errors` for this text, if it is known.
 
     Returns:
         The checked program, with its warnings.
@@ -425,20 +415,41 @@ def check_file(path: str | Path, text: str | None = None, parsed: ParsedText | N
         GmlmError: if the files have faults, or if a file cannot be read. The error contains all
             faults.
     """
+    source = read_source(path) if text is None else Source(str(path), text)
+    return with_clean_fixes(checker_of(path), source)
+
+
+def checker_of(path: str | Path, parsed: ParsedText | None = None, texts: Texts = None) -> Check:
+    """Return the function that checks a text as that of a file, with its imports.
+
+    The function raises `GmlmError` with all faults. Their fixes are not tried.
+
+    Args:
+        path: the file.
+        parsed: the result of `parse_with_errors` for one text of the file, if it is known.
+        texts: the texts that are used instead of those on disk.
+    """
 
     def run(source: Source) -> Program:
         real = Path(path).resolve()
-        checker = _Checker(real.parent)
+        checker = _Checker(real.parent, texts)
         checker.open.append((real, str(path)))
         checker.done.add(real)
-        checker.run(source, parsed if source.text == text else None)
-        return checker.finish()
+        is_known = parsed is not None and parsed[0].span.source == source
+        return checker.program(source, parsed if is_known else None)
 
-    return with_clean_fixes(run, read_source(path) if text is None else Source(str(path), text))
+    return run
 
 
-def with_clean_fixes(check: Callable[[Source], Program], source: Source) -> Program:
+def with_clean_fixes(check: Check, source: Source) -> Program:
     """Check a program. If it has faults, keep only the fixes that mend a fault and introduce none.
+
+    Args:
+        check: the check.
+        source: the text.
+
+    Returns:
+        The checked program.
 
     Raises:
         GmlmError: if the program has faults. The error contains all of them.
@@ -446,18 +457,29 @@ def with_clean_fixes(check: Callable[[Source], Program], source: Source) -> Prog
     try:
         return check(source)
     except GmlmError as error:
-        found, spare = error.diagnostics, MOST_TRIED
-    out: list[Diagnostic] = []
-    for d in found:
+        found = error.diagnostics
+        raise GmlmError([*clean_fixes(check, source, found, found)]) from None
+
+
+def clean_fixes(check: Check, source: Source, found: Found, tried: Found) -> Iterator[Diagnostic]:
+    """Yield faults of a text, with only those fixes that mend a fault and introduce none.
+
+    Args:
+        check: the check that found the faults.
+        source: the text.
+        found: all its faults.
+        tried: the faults to yield.
+    """
+    spare = MOST_TRIED
+    for d in tried:
         if d.fix is not None:
             spare -= len(source.text) + OF_A_FAULT * len(found)
             is_clean = spare >= 0 and d.fix.span.source == source and _is_clean(check, source, d, found)
             d = d if is_clean else replace(d, fix=None)
-        out.append(d)
-    raise GmlmError(out) from None
+        yield d
 
 
-def _is_clean(check: Callable[[Source], Program], source: Source, d: Diagnostic, found: tuple[Diagnostic, ...]) -> bool:
+def _is_clean(check: Check, source: Source, d: Diagnostic, found: Found) -> bool:
     assert d.fix is not None
     after: Counter[tuple[str, str]] = Counter()
     try:

@@ -175,7 +175,7 @@ class Scope:
         """
         earlier = self.binders.get(name.name) or self.model.get(name.name) or self.program.get(name.name)
         if earlier is not None:
-            self._report_twice(kind, name, earlier)
+            self.report_twice(kind, name, earlier)
             self.place(Symbol(kind, name.name, name.span) if kind in LOCAL else Symbol(earlier.kind, name.name, earlier.span))
             return
         self.place(Symbol(kind, name.name, name.span, None if self.is_broken(name.span) else value, type))
@@ -189,7 +189,14 @@ class Scope:
         else:
             self.program[symbol.name] = symbol
 
-    def _report_twice(self, kind: str, name: tree.Name, earlier: Symbol) -> None:
+    def report_twice(self, kind: str, name: tree.Name, earlier: Symbol) -> None:
+        """Report a name that hides a visible one, or is declared again.
+
+        Args:
+            kind: the kind of the declaration.
+            name: the name.
+            earlier: the symbol that is visible.
+        """
         place = ((earlier.span, f"first declared here, as {WORDS[earlier.kind]}"),)
         if kind in LOCAL and earlier.kind == "length":
             if ("length", name.name) not in self._said:

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 from . import _tree as tree
 from ._machine import words_after
 from ._old_forms import old_forms
-from ._parse import parse, parse_with_errors, read_source
+from ._parse import Texts, parse, parse_with_errors, read_source
+from ._words import FILE_WORDS, MODEL_WORDS, RESERVED
 from ._words import NAMES as KEYWORDS
-from ._words import RESERVED
 
 if TYPE_CHECKING:
     from ._format import format_source as format_source
+    from ._format import format_tree as format_tree
 
 
 def __getattr__(name: str) -> object:
@@ -18,8 +19,8 @@ def __getattr__(name: str) -> object:
 
     Only `gmlm format` and editors need it.
     """
-    if name != "format_source":
+    if name not in ("format_source", "format_tree"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ._format import format_source
+    from . import _format
 
-    return format_source
+    return getattr(_format, name)

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .._diagnostics import Source
 from ._lex import Token, tokenize
 from ._old_forms import modernised
 from ._parse import parse
@@ -18,6 +17,7 @@ from ._tables import load_tables
 from ._tree import Comment, SyntaxTree
 from .limits import CONTINUATION, INDENT, WIDTH
 
+Cut = tuple[int, int, list[Piece]]  # a part of a line: its start, its end and its pieces
 ALLOWS = "# gmlm:"  # the start of a comment about the preceding statement
 
 
@@ -60,20 +60,20 @@ def format_source(text: str, path: str = "<text>") -> str:
     Raises:
         GmlmError: if the text has syntax errors. The error contains all of them.
     """
-    tree = parse(text, path)
+    return format_tree(parse(text, path))
+
+
+def format_tree(tree: SyntaxTree) -> str:
+    """Write a parsed program as `format_source` writes its text."""
     today = modernised(tree)
     if today is not None:
-        text, tree = today, parse(today, path)
-    lines = _with_comments(_lines_of(tree), tree)
-    return "".join(_printed(lines, text))
-
-
-def _lines_of(tree: SyntaxTree) -> list[Line]:
+        tree = parse(today, tree.span.source.path)
     lines: list[Line] = []
     for statement in tree.statements:
         _add(statement, 0, lines)
-    _place(lines, tree.span.source)
-    return lines
+    tokens = iter(tokenize(tree.span.source, load_tables()).tokens)
+    lines = _commented(lines, tokens, [*tree.comments])
+    return "".join(_printed(lines, tree.span.source.text))
 
 
 def _add(node: Any, indent: int, lines: list[Line]) -> None:
@@ -107,28 +107,16 @@ def _width(pieces: Sequence[Piece]) -> int:
     return sum(len(p.text) + p.space for p in pieces) - (pieces[0].space if pieces else 0)
 
 
-def _tokens(source: Source) -> Iterator[Token]:
-    return iter(tokenize(source, load_tables()).tokens)
-
-
-def _place(lines: list[Line], source: Source) -> None:
-    """Set the place of every line from its tokens.
+def _commented(lines: list[Line], tokens: Iterator[Token], comments: list[Comment]) -> list[Line]:
+    """Place the lines, and add the comments to them.
 
     The pieces are the tokens of the source, without `;` and unnecessary parentheses.
     """
-    tokens = _tokens(source)
+    out: list[Line] = []
     for line in lines:
         found = [next(t for t in tokens if t.text == piece.text) for piece in line.pieces]
         line.start, line.end = found[0].start, found[-1].end
-
-
-def _with_comments(lines: list[Line], tree: SyntaxTree) -> list[Line]:
-    source = tree.span.source
-    out: list[Line] = []
-    comments = list(tree.comments)
-    tokens = _tokens(source)
-    for line in lines:
-        parts = _split(line, tokens, comments)
+        parts = _split(line, found, comments)
         for start, end, part in parts:
             cut = replace(line, pieces=part, start=start, end=end, continues=start != line.start, whole=len(parts) == 1)
             while comments and comments[0].span.start < start:
@@ -139,12 +127,11 @@ def _with_comments(lines: list[Line], tree: SyntaxTree) -> list[Line]:
     return out
 
 
-def _split(line: Line, tokens: Iterator[Token], comments: Sequence[Comment]) -> list[tuple[int, int, list[Piece]]]:
+def _split(line: Line, tokens: list[Token], comments: list[Comment]) -> list[Cut]:
     """Cut the line at each comment inside it."""
-    parts: list[tuple[int, int, list[Piece]]] = []
+    parts: list[Cut] = []
     waiting = [c.span.start for c in comments if line.start < c.span.start < line.end]
-    for piece in line.pieces:
-        token = next(t for t in tokens if t.text == piece.text)
+    for piece, token in zip(line.pieces, tokens, strict=True):
         cut = bool(waiting) and waiting[0] < token.start
         while waiting and waiting[0] < token.start:
             waiting.pop(0)

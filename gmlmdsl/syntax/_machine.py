@@ -9,7 +9,6 @@ from .._diagnostics import GmlmError, Source, Span
 from ._build import BUILDERS, NESTING
 from ._lex import MAX_DEPTH, Token, tokenize
 from ._tables import ABSENT, END, Rule, Tables, load_tables
-from ._words import NAMES
 
 # No level of nesting takes as many parts. A longer stack is nested too deep.
 MAX_STACK = 10 * MAX_DEPTH
@@ -196,14 +195,19 @@ def viable(tables: Tables, states: list[int]) -> frozenset[str]:
 
 def can_follow(tables: Tables, states: list[int], terminal: str) -> bool:
     """Return whether a terminal would be accepted after these states."""
+    return state_after(tables, states, terminal) is not None
+
+
+def state_after(tables: Tables, states: list[int], terminal: str) -> int | None:
+    """Return the state after one more terminal, or None if it would not be accepted."""
     kept, pushed = len(states), []  # the first `kept` states, then the states pushed in this trial
     while True:
         top = pushed[-1] if pushed else states[kept - 1]
         action = tables.actions[top].get(terminal)
         if action is None:
-            return terminal == END and top == tables.final
+            return top if terminal == END and top == tables.final else None
         if action >= 0:
-            return True
+            return action
         rule = tables.rules[~action]
         drop = min(rule.size, len(pushed))
         del pushed[len(pushed) - drop :]
@@ -212,16 +216,22 @@ def can_follow(tables: Tables, states: list[int], terminal: str) -> bool:
         pushed.append(tables.gotos[below][rule.origin])
 
 
-def words_after(text: str) -> tuple[frozenset[str], bool] | None:
+def _is_name_alone(tables: Tables, state: int) -> bool:
+    """Return whether a word that leads to a state can only be a name there."""
+    actions = tables.actions[state].values()
+    return all(a < 0 and tables.rules[~a].origin in ("name", "_word") for a in actions)
+
+
+def words_after(text: str) -> tuple[frozenset[str], frozenset[str]] | None:
     """Return what may come next after the beginning of a statement.
 
     Args:
         text: whole statements, and the beginning of one more.
 
     Returns:
-        The words of the language that may come next, and whether a name may continue the statement.
-            In the place of a name, the words that may also be names are left out. None if the text
-            has syntax errors.
+        The words of the language that may come next, without those that would only be names; and
+            the rules of the grammar of which one may begin with a name that continues the
+            statement. None if the text has syntax errors.
     """
     tables = load_tables()
     try:
@@ -233,7 +243,9 @@ def words_after(text: str) -> tuple[frozenset[str], bool] | None:
     if tokens.faults or stop is None or stop.at != last:
         return None
     terminals = viable(tables, stack.states)
-    words = frozenset(word for word, t in tables.literals.items() if word.isalpha() and t in terminals)
+    words = ((word, state_after(tables, stack.states, t)) for word, t in tables.literals.items())
+    accepted = ((word, state) for word, state in words if word.isalpha() and state is not None)
+    keywords = frozenset(word for word, state in accepted if not _is_name_alone(tables, state))
     ends = terminals & {tables.literals["}"], END}  # after a whole statement, of which another may begin with a name
     named = "NAME" in terminals and (not ends or text.rstrip().endswith("{"))
-    return words - NAMES if named else words, named
+    return keywords, frozenset(tables.gotos[stack.states[-1]] if named else ())

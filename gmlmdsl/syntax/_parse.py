@@ -5,7 +5,9 @@ Limits are checked before anything is built.
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from .._diagnostics import Diagnostic, GmlmError, Source, Span, fail, in_text_order
@@ -16,6 +18,7 @@ from ._tables import load_tables
 from ._tree import SyntaxTree
 from .limits import MAX_BYTES
 
+Texts = Mapping[str, str] | None  # used instead of those on disk, by their real paths
 ARCHIVE = b"PK\x03\x04"  # the first bytes of a zip file
 
 
@@ -60,10 +63,8 @@ def parse_with_errors(text: str, path: str = "<text>") -> tuple[SyntaxTree, tupl
         return nothing, error.diagnostics, frozenset(re.findall(r"[A-Za-z_]\w*", text))
     stack = Stack()
     stop = run(tables, source, tokens.tokens, stack)
-    if stop is None:
-        errors: tuple[Diagnostic, ...] = tuple(tokens.faults.values())
-        skipped: frozenset[str] = frozenset()
-    else:
+    errors, skipped = tuple(tokens.faults.values()), frozenset[str]()
+    if stop is not None:
         from ._recover import recover  # A program without faults never needs it.
 
         stack, errors, skipped = recover(tables, tokens, stack, stop)
@@ -74,12 +75,13 @@ def _tree(tokens: Tokens, stack: Stack) -> SyntaxTree:
     return SyntaxTree(Span(tokens.source, 0, len(tokens.source.text)), stack.parts[-1][0], tokens.comments)
 
 
-def read_source(path: str | Path, piped: bool = True) -> Source:
+def read_source(path: str | Path, piped: bool = True, texts: Texts = None) -> Source:
     """Read the text of a file.
 
     Args:
         path: a file of UTF-8 text of at most 1 MiB. A byte order mark is dropped.
         piped: whether the file may be a pipe that the caller opened, such as `/dev/stdin`.
+        texts: the texts that are used instead of those on disk.
 
     Returns:
         The text with its path as messages show it.
@@ -88,6 +90,8 @@ def read_source(path: str | Path, piped: bool = True) -> Source:
         GmlmError: if the file is missing, a directory, unreadable, too large or not text.
     """
     shown = str(path)
+    if texts and (text := texts.get(os.path.realpath(path))) is not None:
+        return Source(shown, text)
     with reading(path, piped), open(path, "rb") as file:
         # one byte more than allowed, and three bytes for a byte order mark
         data = file.read(MAX_BYTES + 4)

@@ -10,12 +10,24 @@ from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import Source, Span
-from gmlmdsl.editor import Document, Edit, completions, hover, outline, rename, shapes, word_kinds
+from gmlmdsl.editor import (
+    Document,
+    Edit,
+    completions,
+    fixes,
+    hover,
+    outline,
+    rename,
+    shapes,
+    word_kinds,
+)
 from gmlmdsl.editor._edits import titled
 from gmlmdsl.program import check_file
+from gmlmdsl.syntax import FILE_WORDS, read_source
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 VALID = sorted([*(PROGRAMS / "valid").glob("*.gmlm"), *(PROGRAMS / "good").glob("*.gmlm")])
+FAULTY = sorted([*(PROGRAMS / "bad").glob("*.gmlm"), *(PROGRAMS / "habits").glob("*.gmlm")])
 NEW = "renamed_9"
 
 
@@ -90,15 +102,21 @@ sampler walk { update x[K] where K ~ one }
         ("mask m sees x {\n  cho", {"choose"}, {"factor"}),
         ("model other { fac", {"factor"}, set()),
         ("sampler w { repeat 3 { upd", {"update"}, {"factor"}),
-        ("sampler w { update {n", {"n"}, set()),
-        ("mask m sees x { choose 0.5 : {n", {"n"}, set()),
+        ("sampler w { update {x", {"x"}, set()),
+        ("mask m sees x { choose 0.5 : {x", {"x"}, set()),
         ("model other { var y : b", {"bit"}, {"blocks"}),
         ("index s = r", {"range"}, {"repeat"}),
         ("mask k for i", {"ising"}, {"if"}),
         ("# fac", set(), {"factor"}),
         ("mask two = subsets(", {"x", "h", "site", "sum"}, set()),
         ("mask two for ising = subsets(", {"x"}, set()),
-        ("sampler t { update ", {"x", "site"}, {"where"}),
+        ("sampler t { update ", {"x"}, {"where", "site", "h", "sum", "one"}),
+        ("sampler t { update {", {"x"}, {"site", "h", "sum", "one"}),
+        ("sampler t { start from ", {"walk"}, {"x", "sum", "one"}),
+        ("sampler t { update x by ", {"one", "blocks"}, {"x", "sum", "site"}),
+        ("mask two = mixture { 0.5 : ", {"one", "blocks"}, {"x", "sum", "site"}),
+        ("mask two sees ", {"x"}, {"site", "h", "sum"}),
+        ("sampler t { update x[i] for ", set(), {"site", "x", "sum"}),
         ("sampler t { update x[K] ", {"where", "independently"}, {"x", "sum", "update"}),
         ("mask two s", {"sees"}, {"site", "sum", "sampler"}),
         ("model other {\n  var y : spin\n  factor y ", {"for", "and"}, {"y", "sum", "factor", "var"}),
@@ -116,6 +134,40 @@ def test_what_may_stand_is_offered(line: str, wanted: set[str], unwanted: set[st
     found = {c.word for c in completions(Document("m.gmlm", text), len(text))}
     assert wanted <= found
     assert not unwanted & found
+
+
+WORDS_ALONE = {"as", "by", "from", "independently", "rate", "sees", "weight", "where"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "model other { param s ",
+        "model other { var y : spin ",
+        "model other { var y : spin  let z = y ",
+        "model other { var y[i in site] : spin  factor y[i] for i in site ",
+        "mask two = subsets(x, size = 1) ",
+        "sampler t { update x ",
+    ],
+)
+def test_a_word_that_would_only_be_the_name_of_a_next_statement_is_not_offered(line: str):
+    """What is offered behind a whole statement continues it."""
+    text = TEXT + line
+    offered = {c.word for c in completions(Document("m.gmlm", text), len(text))}
+    wanted = {"by", "independently", "where"} if "update" in line else set()
+    assert offered & WORDS_ALONE == wanted
+
+
+@pytest.mark.parametrize("word", [*(w for w in FILE_WORDS if w != "import"), "update"])
+def test_behind_the_word_of_a_declaration_nothing_is_offered(word: str):
+    """A new name is written there, also below a fault; only `update` is followed by cells."""
+    for before in ("", "model broken { var }\n"):
+        text = TEXT + before + word + " "
+        offered = {c.word for c in completions(Document("m.gmlm", text), len(text))}
+        assert offered <= ({"x"} if word == "update" else set())
+    for word_of_model in ("var", "latent", "given", "param", "let"):
+        text = f"{TEXT}model other {{ {word_of_model} "
+        assert completions(Document("m.gmlm", text), len(text)) == []
 
 
 def test_programs_that_may_be_imported_are_offered(tmp_path: Path):
@@ -216,6 +268,28 @@ def test_shape_and_values_are_shown_of_a_name():
     assert ends(text) == known | {"one = ": "```"}
     unknown = dict.fromkeys(("x[i in site]", "h[i in site]", "one = "), "```")
     assert ends(text.replace("input n : int = 4", "input n : int")) == unknown | {"y :": "values a, b, .., p"}
+
+
+@pytest.mark.parametrize("path", thinned(FAULTY, 48, 7), ids=lambda p: p.stem)
+def test_the_fixes_of_an_editor_are_those_that_were_tried(path: Path):
+    """The diagnostics come untried; what an editor offers to do mends its fault and adds none."""
+    try:
+        document, found = Document(str(path), read_source(path).text), ()
+        check_file(path)
+    except gm.GmlmError as error:
+        found = error.diagnostics
+    if found and found[0].span is not None:
+        offered = [d for d, _ in fixes(document, 0, len(document.text))]
+        assert offered == [d for d in found if d.fix is not None and document.is_own(d.span)]
+        assert [d.message for d in document.diagnostics] == [d.message for d in found]
+
+
+def test_a_fix_that_mends_nothing_is_not_offered():
+    """With another backslash, this path is still that of no file."""
+    text = 'import "models\\ising.gmlm"\n'
+    document = Document("m.gmlm", text)
+    assert any(d.fix is not None for d in document.diagnostics)
+    assert list(fixes(document, 0, len(text))) == []
 
 
 @pytest.mark.parametrize("path", thinned(VALID, 24, 5), ids=lambda p: p.stem)

@@ -29,7 +29,8 @@ class Client:
     def __init__(self, folder: Path):
         self.uri = (folder / "m.gmlm").as_uri()
         self.process = subprocess.Popen([sys.executable, "-m", "gmlmdsl", "lsp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.number, self.version, self.published = 0, 0, []
+        self.number, self.version = 0, 0
+        self.published: list[dict[str, Any]] = []
         self.capabilities = self.ask("initialize", {"processId": None, "rootUri": folder.as_uri(), "capabilities": {}})["capabilities"]
         self.tell("initialized", {})
 
@@ -71,6 +72,11 @@ class Client:
             self.tell("textDocument/didChange", change)
         self.ask("textDocument/documentSymbol", {"textDocument": {"uri": self.uri}})
         return self.published[-1]["diagnostics"]
+
+    def shown(self, uri: str) -> list[dict[str, Any]]:
+        """The diagnostics of a text that were published last, once all messages are answered."""
+        self.ask("textDocument/documentSymbol", {"textDocument": {"uri": self.uri}})
+        return next(p["diagnostics"] for p in reversed(self.published) if p["uri"] == uri)
 
     def at(self, method: str, line: int, column: int, **more: Any) -> Any:
         place = {"textDocument": {"uri": self.uri}, "position": {"line": line, "character": column}}
@@ -152,6 +158,85 @@ def test_a_name_of_an_imported_file_is_renamed_in_all_files(client: Client, tmp_
     assert {Path(uri).name: len(edits) for uri, edits in changes.items()} == {"m.gmlm": 3, "base.gmlm": 1, "other.gmlm": 1}
 
 
+BASE, BROKEN = "index site = range(4)\n", "index sites = range(4)\n"
+IMPORTING = TEXT.replace("index site = range(4)", '# a remark\n\nimport "base.gmlm"')
+
+
+def opened(client: Client, path: Path, text: str) -> dict[str, Any]:
+    """Open a second text, and return what names it in later messages."""
+    item = {"uri": path.as_uri(), "languageId": "gmlm", "version": 1, "text": text}
+    client.tell("textDocument/didOpen", {"textDocument": item})
+    return {"uri": path.as_uri(), "version": 2}
+
+
+def hints(client: Client) -> list[str]:
+    whole = {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}
+    request = {"textDocument": {"uri": client.uri}, "range": whole}
+    return [h["label"] for h in client.ask("textDocument/inlayHint", request)]
+
+
+@pytest.mark.parametrize("through", ["", 'import "base.gmlm"\n'])
+def test_a_changed_import_is_seen_by_its_importers(client: Client, tmp_path: Path, through: str):
+    """Changed in the editor, saved, and closed without being saved; also through another import."""
+    base = tmp_path / "base.gmlm"
+    base.write_text(BASE)
+    (tmp_path / "mid.gmlm").write_text(through)
+    assert client.open(IMPORTING.replace("base.gmlm", "mid.gmlm" if through else "base.gmlm")) == []
+    assert hints(client) == ["(4)", "(4)"]
+    document = opened(client, base, BASE)
+    change = {"textDocument": document, "contentChanges": [{"text": BASE.replace("4", "5")}]}
+    client.tell("textDocument/didChange", change)
+    assert hints(client) == ["(5)", "(5)"]
+    client.tell("textDocument/didChange", change | {"contentChanges": [{"text": "\n" + BROKEN}]})
+    assert {d["code"] for d in client.shown(client.uri)} == {"E203"}
+    client.tell("textDocument/didClose", {"textDocument": {"uri": document["uri"]}})
+    assert client.shown(client.uri) == []
+    assert hints(client) == ["(4)", "(4)"]
+    opened(client, base, BASE)
+    base.write_text(BASE)
+    client.tell("textDocument/didSave", {"textDocument": {"uri": document["uri"]}})
+    assert client.shown(client.uri) == []
+    assert client.at("definition", 4, 13)["uri"] == base.as_uri()
+
+
+def test_imports_are_read_as_they_stand_in_the_editor(client: Client, tmp_path: Path):
+    """A fault of the disk that is mended in the editor, but not yet saved, is none."""
+    base = tmp_path / "base.gmlm"
+    base.write_text(BROKEN)
+    opened(client, base, "# a remark\n" + BASE)
+    assert client.open(IMPORTING) == []
+    assert start(client.at("definition", 4, 13)) == (1, 6)
+    changes = client.at("rename", 4, 13, newName="place")["changes"]
+    assert [start(e) for e in changes[base.as_uri()]] == [(1, 6)]
+
+
+def test_a_fault_of_an_import_is_shown_at_the_import(client: Client, tmp_path: Path):
+    """At the statement of this text, also if another import leads to it. Its place is linked."""
+    base = tmp_path / "base.gmlm"
+    base.write_text(BASE + "index broken = range(nothing)\n")
+    (tmp_path / "mid.gmlm").write_text('import "base.gmlm"\n')
+    for name in ("base.gmlm", "mid.gmlm"):
+        (found,) = client.open(IMPORTING.replace("base.gmlm", name))
+        assert (found["code"], start(found)) == ("E203", (2, 0))
+        assert found["range"]["end"] == {"line": 2, "character": len(f'import "{name}"')}
+        (link,) = found["relatedInformation"]
+        assert (link["location"]["uri"], start(link["location"])) == (base.as_uri(), (1, 21))
+
+
+def test_a_document_that_is_neither_open_nor_on_disk_is_empty(client: Client):
+    assert client.open(TEXT) == []
+    client.tell("textDocument/didClose", {"textDocument": {"uri": client.uri}})
+    assert hints(client) == []
+    assert client.at("hover", 2, 6) is None
+
+
+def test_an_import_of_an_impossible_path_is_a_fault_of_the_text(client: Client):
+    (found,) = client.open(TEXT + 'import "a\0b.gmlm"\n')
+    assert found["code"] == "E315"
+    document = {"textDocument": {"uri": client.uri}}
+    assert client.ask("textDocument/documentSymbol", document)[0]["name"] == "site"
+
+
 def test_a_fault_is_mended_by_its_quick_fix(client: Client):
     text = TEXT.replace("subsets(x", "subset(x")
     (found,) = client.open(text)
@@ -192,6 +277,17 @@ def test_a_text_is_written_in_its_canonical_form(client: Client):
     assert edit["newText"] == TEXT
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_formatting_keeps_the_ends_of_lines(client: Client, end: str):
+    options = {"textDocument": {"uri": client.uri}, "options": {"tabSize": 2, "insertSpaces": True}}
+    wanted = TEXT.replace("i in site\n}", "i in site  # a remark\n}").replace("\n", end)
+    client.open(wanted.replace("h[i] * x[i]", "h[i]*x[i]"))
+    (edit,) = client.ask("textDocument/formatting", options)
+    assert edit["newText"] == wanted
+    client.open(wanted)
+    assert client.ask("textDocument/formatting", options) == []
+
+
 PROGRAMS = Path(__file__).parents[1] / "programs"
 SOUND = sorted([*(PROGRAMS / "valid").glob("*.gmlm"), *(PROGRAMS / "good").glob("*.gmlm")])
 CORPUS = {
@@ -227,6 +323,7 @@ def test_every_program_has_answers(client: Client, kind: str):
             assert place in [u["range"] for u in uses], path.name
             assert isinstance(client.at("completion", *at), list), path.name
             renamed = client.at("rename", *at, newName="renamed_9")
-            assert len(renamed["changes"][client.uri]) == len(uses), path.name
+            edits = sum(map(len, renamed["changes"].values()))  # also in programs that import it
+            assert edits == len(uses), path.name
         client.tell("textDocument/didClose", document)
     client.version = 0

@@ -15,7 +15,18 @@ import lark
 import numpy as np
 import pytest
 
-from gmlmdsl.editor import Document, completions, hover, outline, search_less_garbage, shapes, word_kinds
+from gmlmdsl.editor import (
+    Document,
+    completions,
+    formatted,
+    hover,
+    outline,
+    rename,
+    search_less_garbage,
+    shapes,
+    word_kinds,
+)
+from gmlmdsl.editor._edits import references
 
 MODEL = """model m{k} {{
   var   x[i in site] : spin
@@ -37,18 +48,29 @@ sampler walk{k} for m{k} {{
 }}
 """
 TEXT = "input n : int = 8\nindex site = range(n)\ngraph ring = chain(n, wrap = true)\n" + "".join(MODEL.format(k=k) for k in range(17))
-
+# One fault in the middle of the text: a name that is not declared, or a syntax error.
+FAULTS = {
+    "a variable": ("update z", "update zz"),
+    "a parameter": ("factor J * x[i]", "factor JJ * x[i]"),
+    "a let": ("factor field[i]", "factor feild[i]"),
+    "a mask": ("K ~ pairs8", "K ~ pirs8"),
+    "a type": (": spin", ": spn"),
+    "the syntax": ("factor J * x[i]", "factor J * * x[i]"),
+}
+MIDDLE = TEXT.index("model m8")
+FAULTY = {name: TEXT[:MIDDLE] + TEXT[MIDDLE:].replace(*edit, 1) for name, edit in FAULTS.items()}
 
 GRAMMAR = Path(__file__).parents[2] / "grammar" / "gmlm.lark"
 MOST = 0.05  # seconds of the processor
 MOST_PARSES = 1.5  # times Lark's parse: 1.0 and less was measured
+MOST_OF_A_FAULT = 1.25  # times the diagnostics of the sound text: 1.0 and less was measured
 
 
-def seconds(answer: Callable[[Document], object]) -> float:
+def seconds(answer: Callable[[Document], object], text: str = TEXT) -> float:
     """The median over fresh documents: nothing is kept from the one before."""
     found = []
     for k in range(7):
-        document = Document("m.gmlm", TEXT + " " * k)
+        document = Document("m.gmlm", text + " " * k)
         began = time.process_time()
         answer(document)
         found.append(time.process_time() - began)
@@ -73,12 +95,33 @@ def test_answers_on_three_hundred_lines(by_the_clock: bool):
         "completions": lambda d: completions(d, place),
         "hover": lambda d: hover(d, place),
         "first diagnostics": lambda d: d.text_diagnostics,
+        "formatting": formatted,
+        "references": lambda d: references([d], place, True),
+        "rename": lambda d: rename(d, place, "renamed"),
     }
     for answer in answers.values():
         answer(Document("m.gmlm", TEXT))  # loads what is loaded once
     most = MOST if by_the_clock else MOST_PARSES * lark_seconds()
     found = {name: seconds(answer) for name, answer in answers.items()}
+    of_faults = {f"diagnostics of a fault in {name}": text for name, text in FAULTY.items()}
+    found |= {name: seconds(lambda d: d.diagnostics, text) for name, text in of_faults.items()}
     assert max(found.values()) < most, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", FAULTY.values(), ids=FAULTY.keys())
+def test_a_fault_does_not_slow_the_diagnostics(text: str):
+    """The fixes of faults wait until they are asked for: to try one, the text is checked again."""
+    times: dict[str, list[float]] = {TEXT: [], text: []}
+    for k in range(12):
+        for one, found in times.items():
+            document = Document("m.gmlm", one + " " * k)
+            began = time.process_time()
+            assert bool(document.text_diagnostics) == (one != TEXT)
+            found.append(time.process_time() - began)
+    # the first loads what is loaded once
+    sound, faulty = (float(np.median(found[1:])) for found in times.values())
+    assert faulty < MOST_OF_A_FAULT * sound
 
 
 @pytest.mark.parametrize("share", [0.5, pytest.param(0.95, marks=pytest.mark.slow)])
