@@ -133,16 +133,11 @@ def load(path: str | Path, *, coords: Coords | None = None, allow_python: bool =
         GmlmWarning: once, with every warning of the file. The comment `# gmlm: allow CODE` after a
             statement silences one warning.
     """
-    if "{" in str(path) and not str(path).endswith(".gmlm"):
-        raise fail("E507", "`load` takes a file's name, got a program", help="`gm.parse(text)`")
     return _announced(BoundProgram(check_file(path), inputs, coords, allow_python))
 
 
 def parse(text: str, *, coords: Coords | None = None, allow_python: bool = False, **inputs: InputLike) -> BoundProgram:
     """Parse, check and bind a text, which must not import other files; see `load`."""
-    if str(text).endswith(".gmlm") and "{" not in text:
-        message = f"`parse` takes the text of a program, got the name `{text}`"
-        raise fail("E507", message, help=f"`gm.load({text!r})` reads the file")
     return _announced(BoundProgram(check_source(Source("<text>", text)), inputs, coords, allow_python))
 
 

@@ -239,12 +239,12 @@ def _strangers(rows: AbstractRows, part: Sequence[int], v: VariableArray, texts:
         strange = np.all(~np.isin(texts, labels), axis=0)
         if not strange[column]:
             return f"{declare}, or choose other columns with `columns=`"
-        declare += ", the values of most columns. "
+        declare += ", the values of most columns; "
     cells, first = "list the others with `columns=`", int(np.argmin(strange))
     if strange.sum() == first and not rows.in_order:  # The others are the last columns.
         cells = f"`columns='{rows.columns[part[first]]}:'`"
     name = f"column `{rows.columns[part[column]]}`"
-    return f"{declare}If {name} is no cell of `{v.name}`, leave it out: {cells}"
+    return f"{declare}if {name} is no cell of `{v.name}`, leave it out: {cells}"
 
 
 def if_missing(marks: Sequence[object]) -> str:

@@ -225,7 +225,8 @@ def forced_cells(graph: FactorGraph, held: Array, codes: Array, params: Mapping[
     """
     found = with_forced(graph, held, codes, params)
     if found is None:
-        raise contradiction(graph, held, lambda rest: with_forced(graph, rest, codes, params) is not None)
+        tries = with_forced(graph, held, codes, params, False) is not None
+        raise contradiction(graph, held, lambda rest: with_forced(graph, rest, codes, params, tries) is not None)
     return found
 
 

@@ -71,7 +71,7 @@ def _unsupported(left: Array, cells: Array, good: Array) -> Array:
     return found
 
 
-def with_forced(graph: FactorGraph, held: Array, codes: Array, params: Params) -> tuple[Array, Array] | None:
+def with_forced(graph: FactorGraph, held: Array, codes: Array, params: Params, tries: bool = True) -> tuple[Array, Array] | None:
     """Return the fixed cells together with those that have one possible value left.
 
     If single steps do not settle all cells, each remaining value is tried in turn. A value whose
@@ -82,6 +82,7 @@ def with_forced(graph: FactorGraph, held: Array, codes: Array, params: Params) -
         held: booleans over cells.
         codes: their values, shape (cells,).
         params: parameters; factors of parameters that are not among them do not count.
+        tries: whether values are tried.
 
     Returns:
         Both with more cells, or None if some cell has no value left.
@@ -90,14 +91,13 @@ def with_forced(graph: FactorGraph, held: Array, codes: Array, params: Params) -
     """
     rules, start = _begun(graph, held, codes, params)
     left = rules.narrowed(start)
-    left = None if left is None else _probed(rules, left)
+    left = _probed(rules, left) if left is not None and tries else left
     if left is None:
         return None
-    left = left[:-1]
-    known = left.sum(axis=1) == 1
+    known = left[:-1].sum(axis=1) == 1
     if graph.row_cell is not None:
         known[graph.row_cell] = held[graph.row_cell]  # Its one value stands for every row of given data.
-    return known, np.where(known, left.argmax(axis=1), codes).astype(codes.dtype)
+    return known, np.where(known, left[:-1].argmax(axis=1), codes).astype(codes.dtype)
 
 
 def searched(

@@ -397,7 +397,9 @@ def check_source(source: Source) -> Program:
     """
     if not isinstance(source.text, str):
         raise fail("E507", f"the text of a program is a string, got {type(source.text).__name__}", help="`gm.load(path)` reads a file")
-
+    if source.text.endswith(".gmlm") and "{" not in source.text:
+        message = f"`parse` takes the text of a program, got the name `{source.text}`"
+        raise fail("E507", message, help=f"`gm.load({source.text!r})` reads the file")
     return with_clean_fixes(lambda source: _Checker(None).program(source), source)
 
 
@@ -415,6 +417,8 @@ def check_file(path: str | Path, text: str | None = None) -> Program:
         GmlmError: if the files have faults, or if a file cannot be read. The error contains all
             faults.
     """
+    if "{" in str(path) and not str(path).endswith(".gmlm"):
+        raise fail("E507", "`load` takes a file's name, got a program", help="`gm.parse(text)`")
     source = read_source(path) if text is None else Source(str(path), text)
     return with_clean_fixes(checker_of(path), source)
 

@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING
 
 from . import _tree as tree
+from ._lex import Texts, read_source
 from ._machine import words_after
 from ._old_forms import old_forms
-from ._parse import Texts, parse, parse_with_errors, read_source
+from ._parse import parse, parse_with_errors
 from ._words import FILE_WORDS, MODEL_WORDS, RESERVED
 from ._words import NAMES as KEYWORDS
 

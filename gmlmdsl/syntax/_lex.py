@@ -1,4 +1,4 @@
-"""Split a text into tokens.
+"""Read a text, and split it into tokens.
 
 A token lists the terminals that it may be, and the parser takes the first one that its state
 accepts. This is the contextual lexer of the grammar, except that words are read as a whole. For
@@ -9,17 +9,22 @@ of single tokens (an unclosed string, a number that is too large) are found here
 from __future__ import annotations
 
 import functools
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
-from .._diagnostics import Diagnostic, Fix, GmlmError, Source, Span
+from .._diagnostics import Diagnostic, Fix, GmlmError, Source, Span, fail
+from ..files import reading
 from ._tables import END, Tables
 from ._tree import Comment
 from ._words import STATEMENT_WORDS
-from .limits import MAX_DEPTH, MAX_INTEGER, MAX_STRING
+from .limits import MAX_BYTES, MAX_DEPTH, MAX_INTEGER, MAX_STRING
 
+Texts = Mapping[str, str] | None  # used instead of those on disk, by their real paths
+ARCHIVE = b"PK\x03\x04"  # the first bytes of a zip file
 ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "t": "\t"}
 OPENING = {"(": ")", "[": "]", "{": "}"}
 CLOSING = {close: open_ for open_, close in OPENING.items()}
@@ -34,6 +39,47 @@ QUOTES = {
     "\u00ab": "\u00bb",
 }
 WRITTEN = {"0x": 16, "0b": 2, "0o": 8}  # the prefixes of numbers of another base in other languages
+
+
+def read_source(path: str | Path, piped: bool = True, texts: Texts = None) -> Source:
+    """Read the text of a file.
+
+    Args:
+        path: a file of UTF-8 text of at most 1 MiB. A byte order mark is dropped.
+        piped: whether the file may be a pipe that the caller opened, such as `/dev/stdin`.
+        texts: the texts that are used instead of those on disk.
+
+    Returns:
+        The text with its path as messages show it.
+
+    Raises:
+        GmlmError: if the file is missing, a directory, unreadable, too large or not text.
+    """
+    shown = str(path)
+    if texts and (text := texts.get(os.path.realpath(path))) is not None:
+        return Source(shown, text)
+    with reading(path, piped), open(path, "rb") as file:
+        # one byte more than allowed, and three bytes for a byte order mark
+        data = file.read(MAX_BYTES + 4)
+    if shown.lower().endswith((".csv", ".tsv")):
+        help = f"a program is fitted to it: `gmlm fit PROGRAM.gmlm {shown}`"
+        raise fail("E101", f"{shown} is a table, not a program", help=help)
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    if len(data) > MAX_BYTES:
+        raise GmlmError(too_large(shown))
+    try:
+        return Source(shown, data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        place = data.count(b"\n", 0, error.start) + 1
+        message = f"`{shown}` is not UTF-8 text: byte 0x{data[error.start]:02x} on line {place}"
+        help = "save the file as UTF-8"
+        if data.startswith(ARCHIVE):
+            help = "it is an archive, as `fit.save` writes one: `gmlm sample` takes it, and `gm.load_fit` in Python"
+        raise GmlmError(Diagnostic("E119", message, help=help)) from None
+
+
+def too_large(path: str) -> Diagnostic:
+    return Diagnostic("E118", f"`{path}` is larger than 1 MiB", help="data belong to the Python call, not to the program")
 
 
 class Token(NamedTuple):

@@ -182,7 +182,7 @@ def test_masks_that_look_at_x_refuse_gaps() -> None:
     [
         ({"x": "?", "s": 1}, "is a value of `s`"),
         ({"s": "?", "z": 1}, "no variable `z`"),
-        ([1], "a number or a string"),
+        ([[1]], "a number or a string"),
         ({"s": -9, "x": "yes"}, "is a value of `x`"),
     ],
 )

@@ -98,7 +98,7 @@ def test_what_follows_is_in_every_configuration_and_a_search_finds_one_where_the
 
 
 NETWORK = """
-input n : int = 12
+input n : int = 30
 domain level = range(3)
 model m {
   var x[i in range(n), j in range(n)] : level
@@ -112,15 +112,17 @@ model m {
 
 def test_zeros_of_parameters_fix_the_cells_of_a_network_that_is_too_wide_to_sum() -> None:
     """Each cell is the sum of two others modulo 3, with certainty: the first row and column decide all."""
-    model, codes = gm.parse(NETWORK).model(), np.zeros((12, 12), int)
+    model, codes = gm.parse(NETWORK).model(), np.zeros((30, 30), int)
     sums = np.add.outer(np.arange(3), np.arange(3)) % 3
     params = {"first": np.full(3, 1 / 3), "next": np.eye(3)[sums]}
     rng = np.random.default_rng(0)
-    codes[0], codes[:, 0] = rng.integers(0, 3, (2, 12))
-    for i, j in itertools.product(range(1, 12), repeat=2):
+    codes[0], codes[:, 0] = rng.integers(0, 3, (2, 30))
+    for i, j in itertools.product(range(1, 30), repeat=2):
         codes[i, j] = sums[codes[i - 1, j], codes[i, j - 1]]
-    ends = [(0, j) for j in range(12)] + [(i, 0) for i in range(1, 12)]
+    ends = [(0, j) for j in range(30)] + [(i, 0) for i in range(1, 30)]
     clamp = {"x": {at: int(codes[at]) for at in ends}}
+    with pytest.raises(gm.GmlmError, match="E601"):
+        model.marginals(params)
     np.testing.assert_array_equal(model.map(params, clamp=clamp)[0], codes)
     p = model.marginals(params, clamp=clamp)["x"]
     np.testing.assert_array_equal(p.argmax(axis=-1), codes)
