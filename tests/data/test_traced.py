@@ -212,12 +212,18 @@ def test_traced_rows_that_lack_a_cell_of_a_latent_of_a_mask_or_all_cells():
 @pytest.mark.parametrize("missing", [None, -1])
 def test_an_impossible_traced_row_has_an_infinite_loss(missing: int | None):
     """Also where no cell that is summed out is in the broken requirement."""
-    text = """model m { latent z : bit  var x[i in range(4)] : bit  param h  factor h * z * x[2] + x[2] * x[3]  require x[0] != x[1] }
-    mask one = blocks({x[i]} for i in range(2, 4))"""
-    model = gm.parse(text).model()
-    compiled = jax.jit(jax.vmap(lambda x: model.loss({"h": 0.3}, x[None], "one", missing=missing)))
-    found = compiled(np.array([[1, 1, 0, 0], [1, 0, 0, 1], [0, 1, 1, 1]]))
-    assert found[0] == np.inf and np.isfinite(found[1:]).all()
+    text = """model m { latent z : bit  var x[i in range(12)] : bit  param h
+      factor h * z * x[2] + x[2] * x[3]  factor h * x[i] * x[i + 1] for i in range(2, 11)  require x[0] != x[1] }
+    mask one = blocks({x[i]} for i in range(2, 12))
+    mask many = blocks({x[i] for i in range(2, 12)})"""
+    model, rows = gm.parse(text).model(), np.zeros((3, 12), int)
+    rows[:, :2] = [[1, 1], [1, 0], [0, 1]]
+    for mask in ("one", "many"):
+        compiled = jax.jit(jax.vmap(lambda x, mask=mask: model.loss({"h": 0.3}, x[None], mask, missing=missing)))
+        found = compiled(rows)
+        assert found[0] == np.inf and np.isfinite(found[1:]).all()
+        wanted = [float(model.loss({"h": 0.3}, row[None], mask)) for row in rows[1:]]
+        np.testing.assert_allclose(found[1:], wanted, rtol=1e-5)
 
 
 def assert_alike(found: dict[Any, Any], wanted: dict[Any, Any]) -> None:
