@@ -179,7 +179,7 @@ TRACED_ROWS: dict[str, Callable[[gm.Model, Any, Any, Any], Any]] = {
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("gaps", ["some", *(pytest.param(gaps, marks=pytest.mark.slow) for gaps in ("none", "nan"))])
-@pytest.mark.parametrize("verb", thinned(TRACED_ROWS, 3))
+@pytest.mark.parametrize("verb", thinned(TRACED_ROWS, 4, 1))
 def test_traced_rows_may_lack_latents_and_cells(verb: str, gaps: str):
     """One compiled function serves any gaps: its values and gradients are those of known rows."""
     model, params, ask = gm.parse(GAPPED).model(), moods()[1], TRACED_ROWS[verb]
@@ -233,7 +233,7 @@ def assert_alike(found: dict[Any, Any], wanted: dict[Any, Any]) -> None:
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("how", ASKED)
+@pytest.mark.parametrize("how", thinned(ASKED, 3, 1))
 def test_marginals_of_traced_parameters_are_those_of_known_ones(how: str):
     (model, params), ask = moods(), ASKED[how]
     assert_alike(jax.jit(lambda p: ask(model, p))(params), ask(model, params))
@@ -254,7 +254,7 @@ def test_marginals_of_traced_rows_with_and_without_latents():
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("text", [MOODS, GRID], ids=["stages", "loop"])
+@pytest.mark.parametrize("text", [MOODS, pytest.param(GRID, marks=pytest.mark.slow)], ids=["stages", "loop"])
 def test_gradients_of_marginals_are_differences(text: str):
     model, params = gm.parse(text).model(), moods()[1]
     name = "z" if text is MOODS else "x"

@@ -291,8 +291,8 @@ def test_formatting_keeps_the_ends_of_lines(client: Client, end: str):
 PROGRAMS = Path(__file__).parents[1] / "programs"
 SOUND = sorted([*(PROGRAMS / "valid").glob("*.gmlm"), *(PROGRAMS / "good").glob("*.gmlm")])
 CORPUS = {
-    "sound": SOUND[::12],
-    "sound at night": [path for k, path in enumerate(SOUND) if k % 12],
+    "sound": SOUND[::24],
+    "sound at night": [path for k, path in enumerate(SOUND) if k % 24],
     "faulty": sorted([*(PROGRAMS / "bad").glob("*.gmlm"), *(PROGRAMS / "habits").glob("*.gmlm")]),
 }
 

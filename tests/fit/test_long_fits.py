@@ -108,7 +108,7 @@ def cut_off(patch: pytest.MonkeyPatch, at: int, steps: list[int]) -> None:
 
 def each_at(names: Any, early: int, late: int) -> Any:
     """Every name with both moments; the gate has one moment of every fourth name, and leaves out what is another way's twin."""
-    cases = thinned([(n, at) for k, n in enumerate(names) for at in ((early, late) if k % 2 == 0 else (late, early))], 8)
+    cases = thinned([(n, at) for k, n in enumerate(names) for at in ((early, late) if k % 2 == 0 else (late, early))], 16)
     return [pytest.param(*c, marks=pytest.mark.slow) if isinstance(c, tuple) and c[0] in TWINS else c for c in cases]
 
 

@@ -76,6 +76,7 @@ def test_calibrated_inclusion_under_single_cells_is_near_that_of_the_likelihood(
     assert means['"curvature"'] < 0.2 * means["None"] and means['"simulated"'] < 0.2 * means["None"]
 
 
+@pytest.mark.slow
 def test_auto_calibrates_a_model_without_spikes_and_no_other():
     spiked, smooth = model_of(3), model_of(3, "normal(0, 1)")
     x = rows_of(spiked, [0.2, 0.1, 0.0], 100, 0)

@@ -223,7 +223,7 @@ LARGE = {f"clique-{s}" for s in REMASKED if s != "cap"}  # more branches in a pa
 PAIRS = [f"{m}-{s}" for m in EVERY for s in (*PLANNED, *PATHS, *REMASKED) if f"{m}-{s}" not in LARGE]
 
 
-@pytest.mark.parametrize("pair", thinned(PAIRS, 64, 17))
+@pytest.mark.parametrize("pair", thinned(PAIRS, 160, 17))
 def test_a_law_is_that_of_the_enumeration(cases: dict[str, Any], pair: str):
     name, sampler = pair.split("-")
     model, params, p, predict, sizes = case(cases, name)
