@@ -397,7 +397,7 @@ def check_source(source: Source) -> Program:
     """
     if not isinstance(source.text, str):
         raise fail("E507", f"the text of a program is a string, got {type(source.text).__name__}", help="`gm.load(path)` reads a file")
-    if source.text.endswith(".gmlm") and "{" not in source.text:
+    if source.text.endswith(".gmlm") and len(source.text.split()) == 1:
         message = f"`parse` takes the text of a program, got the name `{source.text}`"
         raise fail("E507", message, help=f"`gm.load({source.text!r})` reads the file")
     return with_clean_fixes(lambda source: _Checker(None).program(source), source)
