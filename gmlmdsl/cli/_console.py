@@ -18,7 +18,7 @@ from types import FrameType
 from typing import IO
 
 from .._diagnostics import Diagnostic, GmlmError, fail, highlighted, in_colour, rendered, shown, visible
-from .limits import AGAIN_SECONDS, MOST_AGAIN, PIPED_WIDTH, SOON_SECONDS, TEXT_WIDTH
+from .limits import AGAIN_SECONDS, MOST_AGAIN, PIPED_WIDTH, SOON_SECONDS, TEXT_WIDTH, UNBROKEN
 
 # Replacements of mathematical symbols for encodings that lack them. Any other symbol is spelled as
 # `\u2026`.
@@ -227,10 +227,9 @@ def note(text: str) -> None:
 
 def warn(text: str, remedy: str = "") -> None:
     """Print a warning on the standard error."""
-    print(f"{paint('warning', 'warning', sys.stderr)}: {shown(as_on_command_line(text))}", file=sys.stderr)
-    if remedy:
-        remedy = shown(as_on_command_line(remedy))
-        print(f"{paint('help', 'help', sys.stderr)}: {remedy}", file=sys.stderr)
+    for role, said in (("warning", text), *[("help", remedy)] * bool(remedy)):
+        said = shown(as_on_command_line(said))
+        print(paint(role, role, sys.stderr), said, sep=": ", file=sys.stderr)
 
 
 def print_table(
@@ -238,7 +237,8 @@ def print_table(
 ) -> None:
     """Print a table on the standard output.
 
-    The numbers of a column have the same number of decimals.
+    The numbers of a column have the same number of decimals. On a narrow terminal long texts are
+    broken, and short ones and numbers are not: lines then run over.
 
     Args:
         headers: the headers of the columns.
@@ -258,10 +258,11 @@ def print_table(
     texts = [_written(c, absent) for c in columns]
     for place, (header, column) in enumerate(zip(headers, columns, strict=True)):
         numeric = (all(isinstance(v, int | float) for v in column) and bool(column)) or (written and place > 0)
-        table.add_column(visible(header), justify="right" if numeric else "left", overflow="fold")
+        least = min(max(map(len, (header, *texts[place]))), UNBROKEN)
+        table.add_column(visible(header), justify="right" if numeric else "left", overflow="fold", min_width=least)
     for k in range(len(rows)):
         table.add_row(*(column[k] for column in texts))
-    console.print(table)
+    console.print(table, crop=False)
 
 
 def _written(column: Sequence[object], absent: str) -> list[str]:

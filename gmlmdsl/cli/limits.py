@@ -4,7 +4,8 @@ from __future__ import annotations
 
 # Options and output.
 MOST_SEED = (1 << 64) - 1  # as in `data/_keys.py`, which loads JAX
-PIPED_WIDTH, TEXT_WIDTH = 120, 100  # columns of tables in a pipe, and of text on any screen
+# Columns of tables in a pipe, of text on any screen, and of what is not broken in a table.
+PIPED_WIDTH, TEXT_WIDTH, UNBROKEN = 120, 100, 12
 # Rounds of fixes of a file. Fixing a statement may reveal further faults inside it.
 MOST_ROUNDS = 20
 MOST_NAMED = 4  # names of a list that are printed; the others are counted

@@ -13,6 +13,7 @@ from cli_cases import CHAIN, ROOT, gmlm, process
 from cli_cases import folder as folder
 from typer.testing import CliRunner
 
+from gmlmdsl.cli import _console
 from gmlmdsl.cli._commands import app
 from gmlmdsl.cli._translation_commands import app as app_of_all
 
@@ -158,6 +159,17 @@ def test_explain_explains_words_unless_a_file_has_the_suffix(folder):
     assert "a distribution" in gmlm("explain", "bernoulli").output
     wrong = gmlm("explain", "facter", status=1).output
     assert "E507" in wrong and "did you mean `factor`" in wrong
+
+
+@pytest.mark.parametrize("width", [80, 40, 20])
+def test_numbers_of_a_table_are_never_broken(width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    rows = [["h[a name that is long]", -0.1856, 0.0997, -1234.5678], ["J[a, b]", 1.4833, 0.1973, 0.002]]
+    numbers = []
+    for columns in (200, width):
+        monkeypatch.setattr(_console, "PIPED_WIDTH", columns)
+        _console.print_table(["parameter", "estimate", "std_error", "3%"], rows)
+        numbers.append([word for word in capsys.readouterr().out.split() if word[-1].isdigit()])
+    assert len(numbers[0]) == 6 and numbers[0] == numbers[1]
 
 
 def test_explain_keeps_plans_back_and_wraps_to_the_width(folder, monkeypatch):
