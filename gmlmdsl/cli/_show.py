@@ -120,7 +120,7 @@ def run_fit(request: FitRequest) -> None:
     from ._data_files import print_data, program_and_data, weights_of, words_of
 
     n_masks = read_n_masks(request.n_masks)
-    used = (request.file, request.data, request.arrays)
+    used = (request.file, request.data, request.arrays, Path(request.reading.weights or "."))
     verify_writable(request.out, used=used)
     verify_writable(request.report, PAGES, (*used, request.out))
     checked, inputs = checked_program(request.file, request.inputs, request.arrays)

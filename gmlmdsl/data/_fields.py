@@ -259,9 +259,7 @@ def _labels(texts: Array) -> list[str]:
     """Return the values of most columns if they may be labels, else an empty list."""
     kinds = Counter(frozenset(u for u in t if u.lower() not in HOLES) for t in texts.T.tolist())
     values = sorted(kinds.most_common(1)[0][0])
-    if not 1 < len(values) <= 8 or any(u[-1].isdigit() for u in values):
-        return []
-    return values
+    return values * (1 < len(values) <= 8 and not any(u[-1].isdigit() for u in values))
 
 
 def plain(text: str) -> str:

@@ -341,9 +341,10 @@ def value_codes(v: VariableArray, value: ArrayLike, what: str, missing: Marks = 
         # The column contains texts because of its missing cells.
         array = _numbers(np.where(absent, str(v.first), array), what)
         absent = absent | _absent(array, missing)
-    if absent.any():
-        array = np.where(absent, _any_value(v, array), array)
-    return np.where(absent, MISSING, to_codes(v, array, what, missing)), array.shape[:lead]
+    if not absent.any():
+        return to_codes(v, array, what, missing), array.shape[:lead]
+    present = np.where(absent, _any_value(v, array), array)
+    return np.where(absent, MISSING, to_codes(v, present, what, missing)), array.shape[:lead]
 
 
 def in_cell_order(v: VariableArray, value: ArrayLike, what: str) -> ArrayLike:

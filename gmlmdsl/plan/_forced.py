@@ -74,8 +74,9 @@ def _unsupported(left: Array, cells: Array, good: Array) -> Array:
 def with_forced(graph: FactorGraph, held: Array, codes: Array, params: Params, tries: bool = True) -> tuple[Array, Array] | None:
     """Return the fixed cells together with those that have one possible value left.
 
-    If single steps do not settle all cells, each remaining value is tried in turn. A value whose
-    consequences contradict each other is excluded (singleton consistency).
+    If single steps do not settle all cells and there are requirements, each remaining value is
+    tried in turn. A value whose consequences contradict each other is excluded (singleton
+    consistency).
 
     Args:
         graph: the factor graph. Its factors that may be zero and whose tables are small count.
@@ -91,7 +92,7 @@ def with_forced(graph: FactorGraph, held: Array, codes: Array, params: Params, t
     """
     rules, start = _begun(graph, held, codes, params)
     left = rules.narrowed(start)
-    left = _probed(rules, left) if left is not None and tries else left
+    left = _probed(rules, left) if left is not None and tries and graph.requires else left
     if left is None:
         return None
     known = left[:-1].sum(axis=1) == 1
@@ -209,7 +210,7 @@ def _taken_once(tables: list[tuple[Array, Array]], sizes: Array) -> Array:
 
 
 def _may_be_zero(group: FactorGroup, most_values: int, params: Params) -> bool:
-    is_known = group.given is None and set(group.parameters) <= set(params)
+    is_known = group.given is None and group.cells.size > 0 and set(group.parameters) <= set(params)
     return is_known and (group.kind == "require" or range_of(group, most_values, params) is None)
 
 

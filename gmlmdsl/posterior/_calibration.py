@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 CURVATURE, OPEN_FACED, SIMULATED = "curvature", "open_faced", "simulated"
+# The simulated data sets that determine S, by the kind of calibration; the rows do in others.
 DATA_SETS: Mapping[str | None, How] = {SIMULATED: How(1000, 0, None, 500)}
 WITHOUT = "`calibrate=None` draws from the posterior of the loss as it is, labelled: not calibrated"
 RIGHT = 'take the model as right: `calibrate="simulated"`; or '

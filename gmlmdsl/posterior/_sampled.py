@@ -87,15 +87,15 @@ def sample_posterior(
     how = FitOptions(options.mask, options.seed, weights=options.weights, impute=False, progress=False, gaps=options.gaps)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         estimate = fit_model(slabs, mask, codes, how)
+        likelihood = likelihood_of_rows(estimate.evidence, estimate.params)
+        chances = np.concatenate([_argument(p, "probability") for p in spiked])
+        _verify_cost(likelihood, options, len(chances))
         source = Source(estimate.evidence, meta, model, estimate.params, DATA_SETS.get(options.calibrate))
         calibration, words = calibrated(source, options.calibrate)
-        likelihood = likelihood_of_rows(estimate.evidence, estimate.params, calibration)
-        entries = sum(p.size for p in spiked)
-        _verify_cost(likelihood, options, entries)
+        likelihood = dataclasses.replace(likelihood, calibration=calibration)
         walk = _walk(likelihood, lowered.graph, estimate.params, spiked, options.inclusion)
-        chances = np.concatenate([_argument(p, "probability") for p in spiked])
         rng = generator(options.seed, 1)
-        included = rng.random((options.chains, entries)) < chances
+        included = rng.random((options.chains, len(chances))) < chances
         keys, how = keys_of(options.seed, np.arange(options.chains)), {k: v for k, v in vars(options).items() if k != "weights"}
         with long_fit(options.checkpoint, lambda: evidence_identity(estimate.evidence, estimate.params, how)) as saved:
             told = run(walk, keys, included, options.warmup, options.draws, saved)

@@ -8,6 +8,7 @@ The text may also come from a caller instead of a file, and an expression may be
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -417,7 +418,7 @@ def check_file(path: str | Path, text: str | None = None) -> Program:
         GmlmError: if the files have faults, or if a file cannot be read. The error contains all
             faults.
     """
-    if "{" in str(path) and not str(path).endswith(".gmlm"):
+    if "{" in str(path) and not (str(path).endswith(".gmlm") or os.path.exists(path)):
         raise fail("E507", "`load` takes a file's name, got a program", help="`gm.parse(text)`")
     source = read_source(path) if text is None else Source(str(path), text)
     return with_clean_fixes(checker_of(path), source)

@@ -184,7 +184,7 @@ class Table(AbstractRows):
             fixed.add(k)
             values = [str(v) for v in (wanted if isinstance(wanted, list | tuple | set | frozenset | np.ndarray) else [wanted])]
             present = {row[k] for row in self.fields}
-            for v in set(values) - present:
+            for v in (v for v in values if v not in present):
                 message = f"{self.path}: no row has `{v}` in column `{name}`"
                 raise unknown(message, v, present, "E527", f"it has {listed(sorted(present))}")
             good &= np.array([row[k] in values for row in self.fields])

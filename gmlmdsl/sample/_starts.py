@@ -103,7 +103,6 @@ def starts(
     # filled by chain and transposed once, because writing columns is slow
     codes, how = np.zeros((chains, graph.n_cells), np.int32), "uniform"
     exact: dict[int, Array] | None = None  # draws from p by chain, computed on demand
-    known = {name: np.asarray(a, float) for name, a in params.items()}
     for c in range(chains):
         rng = generator(seed, c)
         found = _uniform(law, rng, held)
@@ -113,6 +112,7 @@ def starts(
             exact = _drawn(graph, chains, seed, held, params) if exact is None else exact
             found, how = exact.get(c), "drawn"
         if found is None:
+            known = {name: np.asarray(a, float) for name, a in params.items()}
             asked = graph, *held, known, generator(seed, c)
             found, how = searched(*asked, lambda codes: bool(law.possible(codes[:, None])[0])), "searched"
         if found is None:

@@ -225,6 +225,7 @@ OPTIONS = {
     "a report of another kind": (["-m", "single", "--report", "x.csv"], "cannot write x.csv: the name must end in .html"),
     "the program": (["-m", "single", "--out", "./m.gmlm"], "cannot write m.gmlm: the same command reads this file"),
     "the data": (["-m", "single", "--out", "x.csv"], "cannot write x.csv: the same command reads this file"),
+    "the weights": (["-m", "single", "--weights", "w.csv", "--out", "w.csv"], "the same command reads this file"),
     "one file for two": (["-m", "single", "--out", "a.html", "--report", "a.html"], "writes another output to it"),
     "columns": (["-m", "single", "--columns", "a,b,c,d"], "columns are numbered 0 to 3"),
     "array file": (["--inputs", "nope.npz"], "`nope.npz` does not exist"),

@@ -134,6 +134,16 @@ def test_zeros_of_parameters_fix_the_cells_of_a_network_that_is_too_wide_to_sum(
         model.marginals(params, clamp=wrong)
 
 
+@pytest.mark.parametrize("more", ["require 1 < 2", "factor log(h)"])
+def test_requirements_and_factors_without_cells_decide_nothing(more: str) -> None:
+    pairs = "factor h * x[i] * x[j] for (i, j) in G.edges  require x[0] != x[1]"
+    model = gm.parse(f"graph G = grid(30, 30) model m {{ var x[i in G.nodes] : spin  param h  {pairs}  {more} }}").model()
+    p = model.marginals({"h": 0.1}, clamp={"x": {0: 1}}, method="belief-propagation")["x"]
+    assert p[1, 0] == 1
+    with pytest.raises(gm.GmlmError, match="E601"):
+        model.marginals({"h": 0.1}, clamp={"x": {0: 1}})
+
+
 def test_other_requirements_decide_too() -> None:
     model = gm.parse(
         "model m { var x[i in range(4)] : range(3) require x[i] != x[i + 1] for i in range(3) require x[0] + x[2] + x[3] == 5 }"
