@@ -226,7 +226,8 @@ def forced_cells(graph: FactorGraph, held: Array, codes: Array, params: Mapping[
     found = with_forced(graph, held, codes, params)
     if found is None:
         tries = with_forced(graph, held, codes, params, False) is not None
-        raise contradiction(graph, held, lambda rest: with_forced(graph, rest, codes, params, tries) is not None)
+        # Trials are slow; without clamped cells they tell whether the model itself is impossible.
+        raise contradiction(graph, held, lambda k: with_forced(graph, k, codes, params, tries or not k.any()) is not None)
     return found
 
 
