@@ -418,7 +418,7 @@ def check_file(path: str | Path, text: str | None = None) -> Program:
         GmlmError: if the files have faults, or if a file cannot be read. The error contains all
             faults.
     """
-    if "{" in str(path) and not (str(path).endswith(".gmlm") or os.path.exists(path)):
+    if type(path) is str and "{" in path and not (path.endswith(".gmlm") or os.path.exists(path)):
         raise fail("E507", "`load` takes a file's name, got a program", help="`gm.parse(text)`")
     source = read_source(path) if text is None else Source(str(path), text)
     return with_clean_fixes(checker_of(path), source)
