@@ -6,8 +6,10 @@ to i from its other factors. For the mode a maximum stands in place of log sum e
 sent at once (a flooding schedule), each scaled to a maximum of 0. Messages between the partial sums
 of a gate are sent along the gate before.
 
-Messages are in the log domain. A sum over the other factors is made of the sums before and after
-the left-out factor. It is never a difference, so that -inf and large penalties do no harm.
+Messages are in the log domain. A sum over the other factors is a difference of the sum over all
+factors if that sum is small. If it is large or infinite, it is made of the sums before and after
+the left-out factor, so that -inf and large penalties do no harm. Without a cycle it always is, since
+a message must not depend on the one that it answers, not even by rounding.
 
 A gate of many cells is a path of partial sums, each joined to the one before it and to the cells of
 one term. If all messages are sent at once, news of a term reaches the end of its gate after as many
@@ -46,10 +48,14 @@ class Edges(NamedTuple):
         total: the number of edges.
         degrees: for each degree, the first edge, the degree, and the places of the cells in the
             class.
+        place: the edge of each slot of each factor, the slots of a group one after another.
+        inverse: the place in `place` of each edge.
     """
 
     total: int
     degrees: list[tuple[int, int, Array]]
+    place: Array
+    inverse: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,27 +74,33 @@ class Flooding:
     inner: Array | None = None
 
     @cached_property
-    def _layout(self) -> tuple[list[Edges], list[list[Array]]]:
-        """The edges of each size class, and the edges of each slot of each group, shape (n,)."""
+    def _layout(self) -> tuple[list[Edges], list[list[slice]]]:
+        """The edges of each size class, and the span in `place` of each slot of each group."""
         tables = self.tables
         slots = [(g, s) for g, group in enumerate(tables.groups) for s in range(group.cells.shape[1])]
-        place = [[np.zeros(0, int)] * group.cells.shape[1] for group in tables.groups]
+        spans = [[slice(0)] * group.cells.shape[1] for group in tables.groups]
         layout = []
         for k, c in enumerate(tables.classes):
-            mine = [(g, s) for g, s in slots if tables.class_of[tables.groups[g].cells[0, s]] == k]
-            cells = np.concatenate([np.zeros(0, int), *(tables.groups[g].cells[:, s] - c.start for g, s in mine)])
-            edges, position = _edges(cells, c.unary.shape[1])
-            layout.append(edges)
-            start = 0
-            for g, s in mine:
-                n = len(tables.groups[g].cells)
-                place[g][s] = position[start : start + n]
-                start += n
-        return layout, place
+            cells, start = [np.zeros(0, int)], 0
+            for g, s in slots:
+                if self._class_of_slot(g, s) == k:
+                    cells.append(tables.groups[g].cells[:, s] - c.start)
+                    spans[g][s] = slice(start, start := start + len(cells[-1]))
+            layout.append(_edges(np.concatenate(cells), c.unary.shape[1]))
+        return layout, spans
+
+    def _edges_of(self, g: int, s: int, rows: slice = slice(None)) -> Array:
+        """Return the edges of one slot of some factors of a group."""
+        edges, spans = self._layout
+        return edges[self._class_of_slot(g, s)].place[spans[g][s]][rows]
 
     @cached_property
     def _sweeps(self) -> Sweeps:
-        return Sweeps([], []) if self.inner is None else path_sweeps(self.tables, self._layout[1], self.inner)
+        if self.inner is None:
+            return Sweeps([], [])
+        slots = [range(group.cells.shape[1]) for group in self.tables.groups]
+        edges = [[self._edges_of(g, s) for s in some] for g, some in enumerate(slots)]
+        return path_sweeps(self.tables, edges, self.inner)
 
     def swept(self, to_factors: Messages) -> Messages:
         """Return messages to factors that have passed along the gates; see `Sweeps`."""
@@ -117,7 +129,9 @@ class Flooding:
     def _scaled(self, messages: Array) -> Array:
         """Return messages with a maximum of 0, and none of them between -infinity and the floor."""
         found = _scaled(messages)
-        return found if self.tables.is_forest else np.where(found == -np.inf, found, np.maximum(found, self._floor))
+        if self.tables.is_forest or found.min(initial=0.0) >= self._floor:
+            return found
+        return np.where(found == -np.inf, found, np.maximum(found, self._floor))
 
     def uniform(self) -> Messages:
         """Return messages that say nothing."""
@@ -145,23 +159,39 @@ class Flooding:
             for start, degree, cells in edges.degrees:
                 span = slice(start, start + degree * len(cells))
                 into = messages[:, span].reshape(len(c.unary), degree, len(cells))
-                before = _running(c.unary[:, cells], into)
-                after = _running(np.zeros_like(into[:, 0]), into[:, ::-1])
-                found[:, span] = (before[:, :-1] + after[:, -2::-1]).reshape(len(c.unary), -1)
-                belief[:, cells] = before[:, -1]
+                others, belief[:, cells] = self._sums(c.unary[:, cells], into)
+                found[:, span] = others.reshape(len(c.unary), -1)
             out.append(found)
             beliefs.append(belief)
         return [self._scaled(m) for m in out], beliefs
 
+    def _sums(self, first: Array, into: Array) -> tuple[Array, Array]:
+        """Return the sums of `first` and all terms but one, and of `first` and all terms.
+
+        Args:
+            first: shape (values, n).
+            into: the terms, shape (values, k, n). None is positive.
+
+        Returns:
+            Arrays of shapes (values, k, n) and (values, n).
+        """
+        total = first + into.sum(axis=1)
+        if not self.tables.is_forest and np.abs(total).max(initial=0.0) <= limits.SUBTRACTED:
+            return total[:, None] - into, total
+        before = _running(first, into)
+        after = _running(np.zeros_like(first), into[:, ::-1])
+        return before[:, :-1] + after[:, -2::-1], before[:, -1]
+
     def to_cells(self, to_factors: Messages) -> Messages:
         """Return the messages from factors to cells."""
+        edges, spans = self._layout
         out = [np.empty_like(m) for m in to_factors]
         for g, rows in self._pieces():
             values = self.tables.groups[g].values[..., rows]
             sent = each_slot(values, self._incoming(g, to_factors, rows), self.combine)
-            for s, (edges, found) in enumerate(zip(self._layout[1][g], sent, strict=True)):
-                out[self._class_of_slot(g, s)][:, edges[rows]] = self._scaled(found)
-        return out
+            for s, found in enumerate(sent):
+                out[self._class_of_slot(g, s)][:, spans[g][s]][:, rows] = self._scaled(found)
+        return [np.take(m, e.inverse, axis=1) for m, e in zip(out, edges, strict=True)]
 
     def _pieces(self) -> Iterator[tuple[int, slice]]:
         """Yield each group with some of its factors, whose tables fit into a processor's cache."""
@@ -172,8 +202,8 @@ class Flooding:
 
     def _incoming(self, g: int, to_factors: Messages, rows: slice) -> list[Array]:
         """Return the messages to each slot of some factors, of shape (values, factors)."""
-        slots = enumerate(self._layout[1][g])
-        return [np.take(to_factors[self._class_of_slot(g, s)], edges[rows], axis=1) for s, edges in slots]
+        slots = range(self.tables.groups[g].cells.shape[1])
+        return [np.take(to_factors[self._class_of_slot(g, s)], self._edges_of(g, s, rows), axis=1) for s in slots]
 
     def _class_of_slot(self, g: int, s: int) -> int:
         return int(self.tables.class_of[self.tables.groups[g].cells[0, s]])
@@ -257,20 +287,20 @@ def passed(flooding: Flooding, iterations: int, tolerance: float, damping: float
     if flooding.tables.is_forest:
         tolerance = damping = 0.0
     now, residual, laws = flooding.uniform() if first is None else first, np.inf, list[Array]()
-    weights = [np.exp(m) for m in now]
     for done in range(1, iterations + 1):
         to_factors, beliefs = flooding.to_factors(now)
         new = flooding.to_cells(flooding.swept(to_factors))
         new_laws = [_normalised(np.exp(_scaled(b))) for b in beliefs]
-        new_weights = [np.exp(m) for m in new]
         # The first beliefs have none before them; they follow from the messages anyway.
-        residual = max(_change(new_weights, weights), _change(new_laws, laws))
+        residual = _change(new_laws, laws)
+        if residual <= tolerance or done == iterations:  # else the change of messages decides nothing
+            residual = max(residual, _change([np.exp(m) for m in new], [np.exp(m) for m in now]))
         if residual <= tolerance:
             return Passed(new, True, done, residual)
-        if damping:
-            new = [(1 - damping) * a + damping * b for a, b in zip(new, now, strict=True)]
-            new_weights = [np.exp(m) for m in new]
-        now, laws, weights = new, new_laws, new_weights
+        for a, b in zip(new, now, strict=True):
+            a *= 1 - damping
+            a += damping * b
+        now, laws = new, new_laws
     return Passed(now, False, iterations, residual)
 
 
@@ -329,23 +359,23 @@ def _scaled(messages: Array) -> Array:
     return messages - top
 
 
-def _edges(cells: Array, count: int) -> tuple[Edges, Array]:
-    """Return the edges of a size class, and the place of each among them.
+def _edges(cells: Array, count: int) -> Edges:
+    """Return the edges of a size class.
 
     Args:
-        cells: the place in the class of the cell of each edge.
+        cells: the place in the class of the cell of each slot of each factor.
         count: the number of cells.
     """
     degree = np.bincount(cells, minlength=count)
-    rank = rank_within(cells)
+    inverse = np.lexsort((cells, rank_within(cells), degree[cells]))
     place = np.empty(len(cells), int)
-    place[np.lexsort((cells, rank, degree[cells]))] = np.arange(len(cells))
+    place[inverse] = np.arange(len(cells))
     degrees, start = [], 0
     for d in np.unique(degree[degree > 0]).tolist():
         some = np.flatnonzero(degree == d)
         degrees.append((start, d, some))
         start += d * len(some)
-    return Edges(len(cells), degrees), place
+    return Edges(len(cells), degrees, place, inverse)
 
 
 Combine = Callable[[Array], Array]

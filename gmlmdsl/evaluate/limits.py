@@ -45,6 +45,7 @@ MOST_ANNEALED = 1 << 19
 LARGE_FACTOR = 1 << 16  # A factor is large if its table has more entries.
 PROBES = 32  # Configurations at which the changes of such factors are measured.
 TABLES_AT_ONCE = 1 << 15  # The table entries of factors whose messages are computed together.
+SUBTRACTED = 1e3  # Sums of messages up to here are split by subtraction, whose error is about 1e-13.
 # Added to log p to break ties between equally probable values, in units of the largest factor.
 TIE_BREAK = 1e-11
 DESCENTS = 10_000  # The largest number of sweeps of a greedy descent.

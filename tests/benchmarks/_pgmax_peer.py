@@ -61,8 +61,20 @@ def deconvolution(task):
     return {"s": np.asarray(found[s]).tolist(), "w": np.asarray(found[w]).tolist()}
 
 
+def machine(task):
+    w = task["w"]
+    h, x = (vgroup.NDVarArray(num_states=2, shape=(n,)) for n in w.shape)
+    graph = fgraph.FactorGraph(variable_groups=[h, x])
+    tables = np.zeros((w.size, 2, 2))
+    tables[:, 1, 1] = w.ravel()
+    pairs = [[h[j], x[i]] for j, i in np.ndindex(*w.shape)]
+    graph.add_factors(fgroup.PairwiseFactorGroup(variables_for_factors=pairs, log_potential_matrix=tables))
+    found = decoded(graph, {h: task["u"], x: task["b"]}, 500)
+    return {"h": np.asarray(found[h]).tolist(), "x": np.asarray(found[x]).tolist()}
+
+
 if __name__ == "__main__":
     with np.load(sys.argv[1]) as task:
         began = time.process_time()
-        answer = (lattice if "field" in task else deconvolution)(task)
+        answer = (lattice if "field" in task else machine if "b" in task else deconvolution)(task)
     print(json.dumps({"took": time.process_time() - began, "modes": answer}))

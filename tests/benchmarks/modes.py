@@ -1,4 +1,4 @@
-"""Modes of two of PGMax's examples: an Ising lattice under random fields, and the deconvolution of binary images.
+"""Modes of three of PGMax's examples: an Ising lattice under random fields, the deconvolution of binary images, and digits of a Boltzmann machine.
 
 Every number of seconds is one process' processor time, from the declaration of the model to the mode, with what is compiled in between. Imports
 are left out of both.
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from real_data import FOLDER, lacking
 
 from ._measure import Check, Figure, Report, figure, fresh_process, missing, plain_environment, ratio, repeats, run_process
 
@@ -53,6 +54,21 @@ model deconvolution {
     for i in range(images), r in range(size), c in range(size)
 }
 """
+MACHINE = """
+input hidden : int
+input pixels : int
+input w[j in range(hidden), i in range(pixels)] : real
+input u[j in range(hidden), v in range(2)] : real
+input b[i in range(pixels), v in range(2)] : real
+model machine {
+  var h[j in range(hidden)] : bit
+  var x[i in range(pixels)] : bit
+  factor u[j, h[j]] for j in range(hidden)
+  factor b[i, x[i]] for i in range(pixels)
+  factor w[j, i] * h[j] * x[i] for j in range(hidden), i in range(pixels)
+}
+"""
+WEIGHTS = "rbm_mnist.npz"  # of PGMax's repository, examples/example_data
 
 
 def lattice(n: int) -> dict[str, np.ndarray]:
@@ -75,6 +91,23 @@ def deconvolution(images: int, size: int, features: int, patch: int) -> dict[str
     return {"us": odds(0.01, s.shape), "uw": odds(0.25, w.shape), "seen": seen}
 
 
+def machine(quick: bool) -> dict[str, np.ndarray] | None:
+    """The weights of PGMax's example, and biases with Gumbel noise; small random ones of a quick run; None without the file."""
+    rng = np.random.default_rng(0)
+    if quick:
+        w, u, b = rng.normal(size=(5, 9)), rng.normal(size=5), rng.normal(size=9)
+    elif lacking(WEIGHTS):
+        return None
+    else:
+        with np.load(FOLDER / WEIGHTS) as kept:
+            w, u, b = (kept[name].astype(float) for name in ("W", "bh", "bv"))
+
+    def noisy(bias: np.ndarray) -> np.ndarray:
+        return np.stack([np.zeros_like(bias), bias], axis=1) + rng.gumbel(size=(len(bias), 2))
+
+    return {"w": w, "u": noisy(u), "b": noisy(b)}
+
+
 def score(task: dict[str, np.ndarray], found: dict[str, Any]) -> float:
     """The unnormalised log p of a mode; -infinity of features and places that do not make the images."""
     if "field" in task:
@@ -83,6 +116,10 @@ def score(task: dict[str, np.ndarray], found: dict[str, Any]) -> float:
         return float(
             COUPLING * (s * np.roll(s, -1, 0) + s * np.roll(s, -1, 1)).sum() + np.take_along_axis(task["field"], x[..., None], 2).sum()
         )
+    if "b" in task:
+        h, x = np.asarray(found["h"]), np.asarray(found["x"])
+        own = sum(np.take_along_axis(task[k], v[:, None], 1).sum() for k, v in (("u", h), ("b", x)))
+        return float(own + h @ task["w"] @ x)
     s, w = np.asarray(found["s"]), np.asarray(found["w"]) == 1
     made = np.zeros(task["seen"].shape, bool)
     for i, f, r, c in zip(*np.nonzero(s), strict=True):
@@ -99,6 +136,9 @@ def ours(path: str, method: str) -> dict[str, Any]:
     began = time.process_time()
     if "field" in task:
         model, clamp = gm.parse(LATTICE, n=len(task["field"]), u=task["field"]).model(), None
+    elif "b" in task:
+        hidden, pixels = task["w"].shape
+        model, clamp = gm.parse(MACHINE, hidden=hidden, pixels=pixels, **task).model(), None
     else:
         images, features = task["us"].shape[:2]
         size, patch = task["seen"].shape[1], task["uw"].shape[1]
@@ -113,45 +153,45 @@ def ours(path: str, method: str) -> dict[str, Any]:
 
 def run(quick: bool) -> Report:
     """Fresh processes of both, in turn."""
-    tasks = {
+    tasks: dict[str, tuple[dict[str, np.ndarray] | None, tuple[str, ...]]] = {
         "a lattice of 50 x 50 bits": (lattice(10 if quick else 50), ("max-product", "anneal")),
         "deconvolution of binary images": (deconvolution(*((1, 6, 1, 2) if quick else (4, 12, 2, 4))), ("max-product",)),
+        "a digit of a Boltzmann machine of 784 and 500 bits": (machine(quick), ("max-product",)),
     }
-    python = os.environ.get(VARIABLE)
-    figures: list[Figure] = []
-    checks: list[Check] = []
-    for words, (task, methods) in tasks.items():
-        runs: dict[str, list[dict[str, Any]]] = {f"{OURS} {method}": [] for method in methods} | {THEIRS: []}
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "task.npz"
-            np.savez(path, **task)  # type: ignore[arg-type]
-            for _ in range(repeats(quick)):
-                for method in methods:
-                    runs[f"{OURS} {method}"].append(fresh_process("_modes_child", path, method))
-                if python is not None:
-                    runs[THEIRS].append(json.loads(run_process([python, PEER, path], plain_environment()).printed.splitlines()[-1]))
-        if python is None:
-            figures.append(missing("modes", THEIRS, words, "processor s", f"no environment with PGMax: {VARIABLE} is not set"))
-            del runs[THEIRS]
-        for who, found in runs.items():
-            figures.append(figure("modes", who, f"{words}, seconds", [f["took"] for f in found], "processor s"))
-            figures.append(figure("modes", who, f"{words}, log p of the mode", [score(task, f["modes"]) for f in found], ""))
-        first = runs[f"{OURS} max-product"]
-        if THEIRS in runs:
-            figures.append(
-                ratio("modes", f"{OURS} max-product / {THEIRS}", words, [f["took"] for f in first], [f["took"] for f in runs[THEIRS]], 1.0)
-            )
-            theirs, best = (
-                score(task, runs[THEIRS][0]["modes"]),
-                max(score(task, f["modes"]) for k, v in runs.items() if k != THEIRS for f in v),
-            )
-            checks.append(Check("modes", f"the better mode of both, {words}, is ours", max(best, theirs), best, 1e-3))
-        for who, found in runs.items():
-            if who != THEIRS:
-                stated = found[0]["stated"]
-                checks.append(
-                    Check(
-                        "modes", f"log p of the mode of {who}, {words}, stated and computed", stated, score(task, found[0]["modes"]), 1e-2
-                    )
-                )
+    found = [
+        Report((missing("modes", OURS, words, "processor s", lacking(WEIGHTS)),)) if task is None else compared(words, task, methods, quick)
+        for words, (task, methods) in tasks.items()
+    ]
+    return Report(tuple(f for r in found for f in r.figures), tuple(c for r in found for c in r.checks))
+
+
+def compared(words: str, task: dict[str, np.ndarray], methods: tuple[str, ...], quick: bool) -> Report:
+    """Times and scores of one task by each method, and by PGMax."""
+    python, figures = os.environ.get(VARIABLE), list[Figure]()
+    runs: dict[str, list[dict[str, Any]]] = {f"{OURS} {method}": [] for method in methods} | {THEIRS: []}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "task.npz"
+        np.savez(path, **task)  # type: ignore[arg-type]
+        for _ in range(repeats(quick)):
+            for method in methods:
+                runs[f"{OURS} {method}"].append(fresh_process("_modes_child", path, method))
+            if python is not None:
+                runs[THEIRS].append(json.loads(run_process([python, PEER, path], plain_environment()).printed.splitlines()[-1]))
+    scores = {who: [score(task, f["modes"]) for f in found] for who, found in runs.items()}
+    checks = [
+        Check("modes", f"log p of the mode of {who}, {words}, stated and computed", found[0]["stated"], scores[who][0], 1e-2)
+        for who, found in runs.items()
+        if who != THEIRS
+    ]
+    if python is None:
+        figures.append(missing("modes", THEIRS, words, "processor s", f"no environment with PGMax: {VARIABLE} is not set"))
+        del runs[THEIRS]
+    for who, found in runs.items():
+        figures.append(figure("modes", who, f"{words}, seconds", [f["took"] for f in found], "processor s"))
+        figures.append(figure("modes", who, f"{words}, log p of the mode", scores[who], "nats"))
+    if THEIRS in runs:
+        both = ([f["took"] for f in runs[who]] for who in (f"{OURS} max-product", THEIRS))
+        figures.append(ratio("modes", f"{OURS} max-product / {THEIRS}", words, *both, 1.0))
+        best = max(v for who, found in scores.items() if who != THEIRS for v in found)
+        checks.append(Check("modes", f"the better mode of both, {words}, is ours", max(best, scores[THEIRS][0]), best, 1e-3))
     return Report(tuple(figures), tuple(checks))

@@ -136,3 +136,31 @@ def test_messages_to_factors_leave_out_their_own(cells: int):
     np.testing.assert_allclose(beliefs[0][:, :cells], total, rtol=1e-12)
     own = total[:, None] - into
     np.testing.assert_allclose(to_factors[0][:, edges], (own - own.max(axis=0)).reshape(2, -1), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1e9, np.inf])
+@pytest.mark.parametrize("place", ["a message", "a cell's own factor"])
+def test_sums_over_the_other_factors_are_subtracted_without_loss(penalty: float, place: str):
+    """With cycles, small sums are split by subtraction: they agree with sums of the other terms, and large terms do no harm."""
+    program = gm.parse("""
+        model m {
+          var x[i in range(6)] : range(3)
+          param h[i in range(6), a in range(3)]
+          factor h[i, x[i]] for i in range(6)
+          factor if x[i] == x[j] then 0.4 else 0.1 * x[i] for i in range(6), j in range(6) if i < j
+        }""")
+    graph, rng = program.model().graph, np.random.default_rng(2)
+    h, none = rng.normal(size=(6, 3)), np.zeros(6, int)
+    h[0, 1] -= penalty if place != "a message" and np.isfinite(penalty) else 0.0
+    flooding = Flooding(clamped_tables(graph, {"h": h}, none > 0, none), log_sum)
+    to_cells = [-np.abs(rng.normal(size=m.shape)) for m in flooding.uniform()]
+    if place == "a message":
+        to_cells[0][1, 6] = -penalty  # the second edge of the first cell
+    found, beliefs = flooding.to_factors(to_cells)
+    terms = to_cells[0].reshape(3, 5, 6)  # the first edge of each cell, then the second edge of each, and so on
+    others = np.stack([np.delete(terms, k, axis=1).sum(axis=1) for k in range(5)], axis=1) + h.T[:, None]
+    wanted = (others - others.max(axis=0)).reshape(3, -1)
+    possible = np.isfinite(wanted)
+    np.testing.assert_allclose(found[0][possible], np.maximum(wanted[possible], flooding._floor), rtol=1e-15, atol=1e-12)
+    assert (found[0][~possible] == -np.inf).all()
+    np.testing.assert_allclose(beliefs[0], h.T + terms.sum(axis=1), rtol=1e-13)
