@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from real_data import lacking
+from real_data import FOLDER, lacking
 
 import gmlmdsl as gm
 
@@ -41,18 +41,20 @@ model family {
 PEERS = {"adabmDCA's update, its defaults": Rates(), "adabmDCA's update, faster": Rates(0.05, 1000, 3)}
 PATIENCE = {"adabmDCA's update, its defaults": 40.0, "adabmDCA's update, faster": 300.0}
 MOST = 1.5  # times the processor seconds of the faster peer
+RNA, NUCLEOTIDES = "RF00379.fasta", "-ACGU"
 SITES, VALUES, ROWS, SWEEPS = 20, 4, 2000, 100
 
 
 @dataclass(frozen=True)
 class Task:
-    """An alignment of codes, and how it is weighted; `truth` is where its couplings are known."""
+    """An alignment of codes, its file, and how it is weighted; `truth` is where its couplings are known."""
 
     words: str
     rows: Callable[[], Array]
     values: int
     weighted: bool = False
     truth: bool = False
+    file: str | None = None
 
 
 def known(sites: int = SITES, values: int = VALUES, seed: int = 0) -> tuple[Array, Array]:
@@ -79,8 +81,15 @@ def simulated(rows: int = ROWS, sites: int = SITES) -> Array:
     return x
 
 
+def rna() -> Array:
+    """Codes of RF00379, the example of adabmDCA: 3,827 sequences of 136 columns."""
+    letters = gm.read_alignment(FOLDER / RNA, False, alphabet=NUCLEOTIDES).x
+    return (letters[..., None] == np.array(list(NUCLEOTIDES))).argmax(axis=-1)
+
+
 TASKS = {
-    "boltzmann_dhfr": Task("60 columns of DHFR, weighted", partial(family, 60), 21, weighted=True),
+    "boltzmann_dhfr": Task("60 columns of DHFR, weighted", partial(family, 60), 21, weighted=True, file=FILE),
+    "boltzmann_rna": Task("RF00379, weighted", rna, 5, weighted=True, file=RNA),
     "boltzmann_20": Task(f"{SITES} simulated columns of {VALUES} letters", simulated, VALUES, truth=True),
 }
 
@@ -90,7 +99,7 @@ def run(name: str, quick: bool) -> Report:
     task = TASKS[name]
     if quick:
         task = Task("6 simulated columns", partial(simulated, 300, 6), VALUES)
-    elif not task.truth and (why := lacking(FILE)):
+    elif task.file is not None and (why := lacking(task.file)):
         return Report((missing(name, OURS, f"fit, {task.words}", "processor s", why),))
     x = task.rows().astype(np.int32)
     weights = gm.sequence_weights(x) if task.weighted else np.ones(len(x))

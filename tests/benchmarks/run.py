@@ -38,7 +38,7 @@ BENCHMARKS: dict[str, Callable[[bool], Report]] = {
     "t4": _later("clique"),
     **{name: _later("fitting", name) for name in ("f1", "f1_100", "f1_200")},
     **{name: _later("potts", name) for name in ("potts_24", "potts_100", "potts_dhfr")},
-    **{name: _later("boltzmann", name) for name in ("boltzmann_20", "boltzmann_dhfr")},
+    **{name: _later("boltzmann", name) for name in ("boltzmann_20", "boltzmann_dhfr", "boltzmann_rna")},
     **{
         name: _later(name)
         for name in (
