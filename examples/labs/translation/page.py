@@ -157,7 +157,8 @@ def latency(report: Report) -> str:
     s = report["latency"]["setting"]
     shown = {k: s[k] for k in ("device", "processor", "cores", "load_before", "load_after", "environment") if k in s}
     said = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in shown.items())
-    return f"{table(['network, sampler', 'batch', 'runs', 'median ms', 'p99 ms'], rows)}\n\nText to text, compiling left out; {said}."
+    timed = "Times are from text to text, without compilation. The setting was:"
+    return f"{table(['network, sampler', 'batch', 'runs', 'median ms', 'p99 ms'], rows)}\n\n{timed} {said}."
 
 
 def made(report: Report) -> str:
@@ -177,7 +178,7 @@ def made(report: Report) -> str:
     longest = ", ".join(f"{name} {m:.1f}" for name, m in stages.items() if m >= 0.5)
     headers = ["network", "parameters", "pairs", "batches", "minutes", "nats per scored piece, validation"]
     command = re.sub(r"\S*/(?=\S)", "", report["command"])
-    return f"```text\n{command}\n```\n\n{table(headers, rows)}\n\nAll stages: {sum(stages.values()):.0f} minutes ({longest})."
+    return f"```text\n{command}\n```\n\n{table(headers, rows)}\n\nAll stages took {sum(stages.values()):.0f} minutes ({longest})."
 
 
 def claims(report: Report) -> str:
