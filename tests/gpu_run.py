@@ -250,18 +250,18 @@ def page(found: dict[str, Any] | None) -> str:
         "",
         "Written by `tests/gpu_run.py`. On a machine with an accelerator, `make gpu` runs it and writes this page.",
     ]
-    lines += ["The run is sized for ten minutes: after them it begins no further part, and the same command goes on. First install"]
+    lines += ["A run begins no further part after ten minutes. The same command then measures the other parts. First install"]
     lines += ['the JAX of the accelerator into `.venv`, for example `.venv/bin/pip install "jax[cuda12]"`.', "", f"Run: {where}.", ""]
     apart = done.get("correctness", {}).get("differences", {})
     lines += ["| answer | largest difference from the CPU | allowed |", "|---|---|---|"]
     lines += [f"| {k} | {_number(apart.get(k))} | {most:g} |" for k, most in MOST.items()]
-    lines += ["", "The differences are relative for the fit and the losses of the training. Otherwise they are shares of codes.", ""]
+    lines += ["", "The differences of the fit and of the training losses are relative. The other differences are shares of different codes.", ""]
     lines += ["| task | kernel, million updates/s | plain JAX | same mean energy |", "|---|---|---|---|"]
     for k in ("t1", "t2", "t3"):
         p = done.get(k, {})
         kernel, plain = (_number(p.get(way, {}).get("rate")) for way in ("kernel", "plain"))
         lines += [f"| `{k}` | {kernel} | {plain} | {_yes(p.get('passed'))} |"]
-    lines += ["", "The tasks are those of [the benchmarks](benchmarks.md). Plain JAX is the same chain by lists of neighbours.", ""]
+    lines += ["", "The tasks are those of [the benchmarks](benchmarks.md). Plain JAX runs the same chain with lists of neighbours.", ""]
     p = done.get("f1", {})
     lines += [f"A fit of `f1` takes {_number(p.get('seconds'))} s, and the first one {_number(p.get('first_seconds'))} s.", ""]
     lines += ["| decoder of `base.gmlm` | rows | median, ms | 99th percentile, ms |", "|---|---|---|---|"]
@@ -270,7 +270,7 @@ def page(found: dict[str, Any] | None) -> str:
         for rows in (1, 32):
             t = times.get(f"{sampler}, {rows}", {})
             lines += [f"| `{sampler}` | {rows} | {_number(t.get('median'))} | {_number(t.get('p99'))} |"]
-    lines += ["", "Sentences have 25 pieces on both sides, and the weights are random.", ""]
+    lines += ["", "Each sentence has 25 subword tokens in both languages, and the weights are random.", ""]
     return "\n".join(lines)
 
 

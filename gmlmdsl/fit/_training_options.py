@@ -31,20 +31,19 @@ class Training:
         batch_size: the number of rows of a step; all rows if there are fewer.
         label_smoothing: the number s. Every target is 1 - s of the true value and s of the uniform
             distribution (Szegedy et al. 2016).
-        ema: the decay, at each update, of the exponential moving average of the weights, which the
-            fit returns. The first weights have no part in it (see Kingma and Ba 2015, Section 3, on
-            that correction). None: the fit returns the last weights.
+        ema: the decay at each update of an exponential moving average of the weights. The fit
+            returns this average, corrected for its start so that it excludes the first weights
+            (Kingma and Ba 2015, Section 3). None: the fit returns the last weights.
         average_last: the number of last save points (see `save_every`) whose mean weights the fit
-            returns (Vaswani et al. 2017, Section 6.1), whether or not checkpoints are written.
+            returns (Vaswani et al. 2017, Section 6.1). It needs no checkpoints.
         accumulate: the number of batches whose gradients are averaged for one update.
         precision: "float32" or "bfloat16". With "bfloat16", weights are cast for each pass, with
             logits, norms and updates in float32.
         buckets: widths, ascending. Rows of similar length share a batch, and each width is compiled
             once. None: 8, 16, 24, 32, 48, 64, ..
         validation: `{"x": .., "given": .., "masks": [..]}`, rows whose loss is measured every
-            `evaluate_every` steps, always with the same blocks. The losses under the further masks
-            that `masks` names are logged; only that of the fitted mask ends a run or chooses
-            weights.
+            `evaluate_every` steps, always with the same blocks. `masks` names further masks, whose
+            losses are logged only. The loss of the fitted mask ends a run and chooses weights.
         evaluate_every: the number of steps between measurements. None: a tenth of the steps.
         patience: the number of measurements without a lower loss after which training ends; the fit
             then returns the best weights. None: training never ends early.
@@ -57,10 +56,10 @@ class Training:
         resume: whether the run resumes from checkpoints in the folder. False: the run starts from
             the beginning.
         log: a file with one line of JSON for every 20 steps, and one for every measurement. The
-            lines of steps have three numbers: the norm of each part of the network, which is the
-            root of the sum of squares of its weights; the norm of the last gradient; and the
-            learning rate of the default optimiser. The file is started again, or cut back to the
-            step from which a run resumes.
+            lines of steps have the norm of each part of the network (the root of the sum of squares
+            of its weights), the norm of the last gradient, and the learning rate of the default
+            optimiser. A new run overwrites the file; a resumed run first removes the lines after
+            the step from which it resumes.
         callback: a function that is called with each line of the log as a dict, whether or not
             there is a file. If it returns True, training ends, with the reason "callback".
         warmup: the number of steps of linear warm-up of the default optimiser. None: a fiftieth.
@@ -75,9 +74,9 @@ class Training:
         regulariser: a function of (network, batch) that JAX can differentiate. The number that it
             returns is added to the loss of each batch. The network is the one in the fit's `params`
             (the user's own module is its `.module`). The batch has `x`, the codes of the rows
-            (rows, cells), -1 if they are missing; `given`, the given arrays; `weights`, one number
-            per row, 0 for rows that fill up the batch; and `key`, a separate JAX key. Losses of
-            rows that are shown or measured exclude it, and exclude `l2`.
+            (rows, cells), with -1 for a missing cell; `given`, the given arrays; `weights`, one number
+            per row, 0 for rows that fill up the batch; and `key`, a separate JAX key. Losses
+            that are shown or measured exclude this number and `l2`.
     """
 
     steps: int = 1000

@@ -36,7 +36,7 @@ from ._form import Option as Option
 from ._form import named
 from ._network_forms import GUIDED, NETWORKS, SAMPLERS, SEEN, VALUES, VERIFIERS
 
-_WRAP = named("wrap", BOOLEAN, "join the last node to the first along each axis; no second edge is added on an axis of 2", "false")
+_WRAP = named("wrap", BOOLEAN, "whether the last node is joined to the first along each axis; no second edge on an axis of 2", "false")
 _VARIABLES = Option("variables", VARIABLES, "the variables whose cells it uses; by default every `var`", required=False)
 _graph, _mask, _law = (partial(Form, group) for group in ("graph", "mask", "distribution"))
 GRAPHS = (
@@ -204,8 +204,8 @@ MASKS = (
     _mask(
         "percolation",
         (Option("edges", BLOCKS, "pairs of cells, or `G.edges`, of the one variable over the nodes of G"),),
-        "The cluster of a random cell, formed by bonds on these edges, redrawn among its images under symmetries of factors (Wolff 1989) "
-        "and of each `require` (Kempe chains). Only for updates. It may be written `cluster`.",
+        "The cluster of a random cell by bonds on these edges. It is redrawn among its images under symmetries of the factors (Wolff "
+        "1989) and of each `require` (Kempe chains). Only for updates. `cluster` is another name.",
         synonym="cluster",
     ),
     _mask(
@@ -216,9 +216,9 @@ MASKS = (
     ),
     _mask(
         "visits",
-        (Option("sampler", SAMPLER, "a sampler of the model that decodes, with places that do not depend on drawn values"),),
-        "The cells that a sampler hides in a random pass. The cells that it settles are scored, weighted so that the loss is the bound of "
-        "the sampler's own -log p, in nats per row. It fits a `conditional` model.",
+        (Option("sampler", SAMPLER, "a decoder of the model whose choice of cells does not depend on drawn values"),),
+        "The cells that a sampler hides in a random pass. The loss is a weighted sum over the cells that the pass settles: a bound of the "
+        "sampler's own -log p, in nats per row. It fits a `conditional` model.",
     ),
 )
 
@@ -227,7 +227,7 @@ KERNELS = (
         "kernel",
         "temper",
         (named("betas", NUMBERS, "distinct inverse temperatures of at least 0, one of them 1: a list or an input", required=True),),
-        "Replica exchange: one replica for each beta, with log p scaled by it, runs the body, and neighbours exchange their states.",
+        "Replica exchange. The replica of each beta runs the body with beta log p, and neighbours exchange their states.",
     ),
 )
 
@@ -287,12 +287,12 @@ FUNCTIONS = (
     *(
         Form("function", name, (Option("e", EXPRESSION, f"{what}, followed by `for .. if ..`"),), doc)
         for name, what, doc in (
-            ("sum", "what is added", "The sum of e over its `for`."),
-            ("prod", "what is multiplied", "The product of e over its `for`."),
+            ("sum", "the number that is added", "The sum of e over its `for`."),
+            ("prod", "the number that is multiplied", "The product of e over its `for`."),
             ("count", "a condition", "The number of times that e is true over its `for`."),
             ("any", "a condition", "Whether e is true at least once over its `for`."),
             ("all", "a condition", "Whether e is always true over its `for`."),
-            ("all_different", "what differs", "Whether no two values of e over its `for` are equal."),
+            ("all_different", "the value that differs", "Whether no two values of e over its `for` are equal."),
             ("logsumexp", "a number", "log of the sum of exp(e) over its `for`; `min(e for ..)` and `max(e for ..)` likewise."),
         )
     ),

@@ -38,15 +38,15 @@ _sampler, _network, _verifier, _value = (partial(Form, room) for room in _ROOMS)
 # These options determine a network's input under a mask. They exist only in models with a
 # `conditional`.
 SEEN = (
-    named("noise", NOISE, "what a network sees in the cells of K; probabilities that sum to 1", "{hide: 1}"),
-    named("stages", INTEGER, "number of losses per row and mask, averaged; each after the first sees the network's own prediction", "1"),
+    named("noise", NOISE, "probabilities of the network's inputs in the cells of K, with sum 1", "{hide: 1}"),
     named(
-        "stage_inputs",
-        WORD,
-        "how that prediction is made: `argmax` or `sample`; no gradient goes through it",
-        "argmax",
-        words=("argmax", "sample"),
+        "stages",
+        INTEGER,
+        "number of losses per row and mask, of which the mean is taken; after the first, "
+        "the network's input is its own prediction, through which no gradient passes",
+        "1",
     ),
+    named("stage_inputs", WORD, "values of that prediction: `argmax` or `sample`", "argmax", words=("argmax", "sample")),
 )
 # `PUBLISHED` lists the rules that hide each settled cell again independently of the others.
 # `RENAMED` maps former words to their current names.
@@ -56,7 +56,7 @@ _REFINEMENT = (
     named(
         "steps",
         INTEGER,
-        "T, the number of passes (per block, with `block`); `cells`: one for each cell; not together with `counts`, which lists them",
+        "T, the number of passes, or of passes per block; `cells`: one pass for each cell",
         "4",
         words=("cells",),
     ),
@@ -66,19 +66,20 @@ _REFINEMENT = (
     named(
         "schedule",
         SCHEDULE,
-        "the cells that the next pass predicts: `all`; the last n (T - t) / T (`linear`) or n cos(pi t / 2 T) (`cosine`), rounded down, by "
-        "`order`; all but "
-        "so many more, a number for each pass (`counts([2, 3, 3])`, an input, or what a function of the number of cells returns, "
-        '`python("package.module:name")`); those below `threshold`; all but one more '
-        "(`easy_first`); or a mask's. The last pass settles all. Left out: `linear` where `remask`, `order` or `block` needs it, "
-        "else `all`",
+        "the cells that the next pass predicts, after t passes over n cells. `all`: every cell. "
+        "`linear`, `cosine`: the last cells by `order`, n (T - t) / T or n cos(pi t / 2 T) of them, "
+        "rounded down. `counts([2, 3, 3])`: each pass settles its number of cells. The numbers may "
+        'be an input, or the result of `python("package.module:name")` at n. `threshold`: the cells '
+        "below `threshold`. `easy_first`: one cell fewer per pass. A mask: the cells of a draw. The "
+        "last pass settles all. Default: `linear` if another option needs a schedule, else `all`",
         words=("all", "linear", "cosine", "threshold", "easy_first"),
     ),
     named(
         "order",
         WORD,
-        "the open cells that a pass settles first: the most confident (the first of equals), random cells drawn anew in each pass, "
-        "or those on the left. By default `random` if `remask` gives each cell a probability to settle, else `confidence`",
+        "the open cells that a pass settles first. `confidence`: the most confident cells, and the "
+        "first of equals. `random`: random cells, drawn again in each pass. `left_to_right`: the "
+        "first cells. Default: `random` if `remask` settles cells at random, else `confidence`",
         words=("confidence", "random", "left_to_right"),
     ),
     named(
@@ -92,56 +93,61 @@ _REFINEMENT = (
     named(
         "confidence",
         CONFIDENCE,
-        "of a token: its probability, the lead of the most probable value over the next one (`margin`), 1 - entropy / "
-        'log q (`entropy`), or a function of log p of the values, `python("package.module:name")`. By default `margin` if tokens '
-        "are drawn, else `probability`",
+        "the confidence of a token. `probability`: its probability. `margin`: the lead of the most "
+        "probable value over the next one. `entropy`: 1 - entropy / log q, for q values. "
+        '`python("package.module:name")`: a function of log p of the values. '
+        "Default: `margin` if tokens are drawn, else `probability`",
         words=("probability", "margin", "entropy"),
     ),
     named("decode", WORD, "how a token is chosen from its distribution", "argmax", words=("argmax", "sample")),
     named("temperature", NUMBER, "for `sample`: log probabilities are divided by it", "1", bounds=Bounds(0, open="low")),
     named("top_k", INTEGER, "for `sample`: only the k most probable values, or all if there are fewer", "none", words=("none",)),
     named(
-        "top_p", NUMBER, "for `sample`: only the fewest values with this probability", "none", words=("none",), bounds=Bounds(0, 1, "low")
+        "top_p", NUMBER, "for `sample`: the fewest values with this total probability", "none", words=("none",), bounds=Bounds(0, 1, "low")
     ),
     named(
         "remask",
         WORD,
-        "the settled cells that are predicted again: the second and later of a run of equal tokens (`stutter`), the least confident, "
-        "or each with a probability: `eta` (`random`), or as Wang et al. 2025 (`remdm_cap`, `remdm_rescale`, `remdm_confidence`), "
-        "Campbell et al. 2022 (`forward_backward`) or Gat et al. 2024 (`dfm`) have it; then open cells settle each with a probability too",
+        "the settled cells that are predicted again. `stutter`: all but the first of a run of equal "
+        "tokens. `least_confident`: the least confident. `random`: each with probability `eta`. "
+        "`remdm_cap`, `remdm_rescale`, `remdm_confidence` (Wang et al. 2025), `forward_backward` "
+        "(Campbell et al. 2022), `dfm` (Gat et al. 2024): each with a probability from the paper, "
+        "and open cells settle with a probability too",
         "none",
         words=("none", "stutter", "least_confident", "random", *PUBLISHED, *RENAMED),
     ),
     named(
         "planner",
         PLANNER,
-        "path planning (Peng et al. 2025): of all cells, settled ones too, the next pass predicts those of the lowest score, as many as "
-        "the schedule says. An open cell's score is the probability of its drawn value, a settled one's that of its value to the power of "
-        "`eta`, by the model's own conditional (`self`), by a network that sees the whole row (its name, and its weights among the "
-        'parameters), or by a function of the row and of log p of the pass, `python("package.module:name")`. It takes the place of '
-        "`order`, so `random_order` has none",
+        "path planning (Peng et al. 2025): the next pass predicts the cells of the lowest score, "
+        "settled ones included; the schedule gives their number. An open cell's score is the "
+        "probability of its drawn value, and a settled cell's score is the probability of its value "
+        "to the power of `eta`. `self`: the model's conditional gives the probabilities. The name of "
+        "a network: this network gives them, with weights among the parameters; it sees the whole "
+        'row. `python("package.module:name")`: a function of the row and of log p of the pass. '
+        "A planner replaces `order`, so `random_order` has no planner",
         "none",
         words=("none", "self"),
     ),
     named(
         "eta",
         NUMBER,
-        "the probability that a settled cell is hidden again (`random`), the most that it is (`remdm_cap`), a factor of the most that "
-        "it can be (`remdm_rescale`, `remdm_confidence`), or with a `planner` how little settled cells are trusted: 0 hides none again. "
-        "Left out: 1 with a `planner`, else 0.1",
+        "the probability that a settled cell is hidden again (`random`), its maximum (`remdm_cap`), "
+        "or a factor of its maximum (`remdm_rescale`, `remdm_confidence`). With a `planner`, the power "
+        "in the score; at 0 no settled cell is hidden again. Default: 1 with a `planner`, else 0.1",
         bounds=Bounds(0),
     ),
     named("from", NUMBER, "the share of the passes after which settled cells are hidden again", "0", bounds=PROBABILITIES),
-    named("until", NUMBER, "the share of the passes after which none is hidden again", "1", bounds=PROBABILITIES),
+    named("until", NUMBER, "the share of the passes after which no cell is hidden again", "1", bounds=PROBABILITIES),
     named(
         "loop",
         NUMBER,
-        "the share of cells that is settled from `from` until `until`, where as many are settled as hidden again",
+        "the share of settled cells from `from` to `until`; each pass settles as many as it hides",
         "none",
         words=("none",),
         bounds=Bounds(0, 1, "both"),
     ),
-    named("stop", WORD, "ends after T passes, or for each row when a pass changes nothing", "fixed", words=("fixed", "fixed_point")),
+    named("stop", WORD, "`fixed`: T passes; `fixed_point`: a row ends if a pass changes nothing", "fixed", words=("fixed", "fixed_point")),
 )
 
 
@@ -159,10 +165,10 @@ AUTOREGRESSIVE = _sampler(
         named("length_penalty", NUMBER, "a: rows are compared by log p / n^a, where n is the number of their cells", "1", bounds=Bounds(0)),
         *_TOKENS,
     ),
-    "Beam search or draws, cell by cell from the first to the last, for networks with `causal = true` and for models of one `var` without "
-    "a network, whose p(next cell | cells before) is exact. A search may miss the most probable string; `model.map` finds a most probable "
-    "configuration, together with the latents if there are any. "
-    "There `log_prob` of beams is their exact log p.",
+    "Beam search or draws, cell by cell from the first to the last. It needs a network with "
+    "`causal = true`, or a model of one `var` without a network. In such a model p(next cell | cells "
+    "before) is exact, and `log_prob` of a beam is its exact log p. A search may miss the most "
+    "probable string; `model.map` finds a most probable configuration, latents included.",
 )
 _LAYERS = (
     named("layers", INTEGER, "number of blocks", "4"),
@@ -174,17 +180,17 @@ _LAYERS = (
 _ADDED = named(
     "position_embeddings",
     BOOLEAN,
-    "whether rows of the table of positions are added to the embeddings of cells, and of what is given: without them a cell that is not "
-    "hidden knows how far others are, and hardly where it is itself",
+    "whether rows of the table of positions are added to the embeddings of cells and given values. "
+    "Without them, a visible cell has the distances to other cells, but hardly its own position",
     "false",
 )
-_CAUSAL = named("causal", BOOLEAN, "whether each cell sees only those before it; p(x) is then a product, for `autoregressive`", "false")
+_CAUSAL = named("causal", BOOLEAN, "whether each cell sees only the cells before it, as `autoregressive` needs", "false")
 _DECODER = (
     _CAUSAL,
     named(
         "positional_attention",
         BOOLEAN,
-        "attention with weights from positions alone in every block of the decoder; never where it is `causal`",
+        "whether blocks of the decoder attend by position alone as well; without effect if `causal`",
         "true",
     ),
     _ADDED,
@@ -192,26 +198,26 @@ _DECODER = (
     named(
         "positions",
         INTEGER,
-        "rows of the table of positions, of hidden cells, `positional_attention` and `position_embeddings`: no predicted array is longer, "
-        "nor what is given where they are added to it; none where the network is `causal`",
+        "number of rows of the table of positions, which a `causal` network lacks: the maximum "
+        "length of the predicted array, and of the given arrays with `position_embeddings`",
         "256",
     ),
     named(
         "length",
         WORD,
-        "how the length of the predicted array is found: a class of its own for each length, a multiple of the given length plus a "
-        "constant, a sum over the given cells, or not at all",
+        "prediction of the array's length. `classifier`: one class for each length. `affine`: a "
+        "multiple of the given length plus a constant. `fertility`: a sum over given cells. `oracle`: none",
         "classifier",
         words=("classifier", "affine", "fertility", "oracle"),
     ),
     named("length_weight", NUMBER, "weight of the length loss of a row, relative to the loss of its cells", "0.1", bounds=Bounds(0)),
 )
-_CELLS = "whether each cell's row of a table of positions is added to its embedding; hidden cells are such rows"
+_CELLS = "whether a row of a table of positions is added to each embedding, and is the input if hidden"
 PRETRAINED = _network(
     "pretrained",
     (Option("folder", TEXT, "a folder with `config.json`, `model.safetensors` and a vocabulary, seen from the file's own folder"),),
-    "A published masked language model with its weights: BERT, RoBERTa, ALBERT or ESM-2. Values of cells are tokens, by their texts "
-    "or by their ids; probabilities are given that a cell holds one of them. Takes no `given`.",
+    "A published masked language model with its weights: BERT, RoBERTa, ALBERT or ESM-2. The values of a cell are tokens, by text or by "
+    "id. Its probabilities are conditional on one of these tokens. Takes no `given`.",
 )
 NETWORKS = (
     PRETRAINED,
@@ -223,12 +229,12 @@ NETWORKS = (
     _network(
         "encoder_decoder",
         _LAYERS + _DECODER,
-        "An encoder of the `given` arrays and a decoder of the predicted one that sees all of it: blocks of T5 (Raffel et al. 2020).",
+        "An encoder of the `given` arrays and a decoder, bidirectional by default. Blocks of T5 (Raffel et al. 2020).",
     ),
     _network(
         "mlp",
         (named("layers", INTEGER, "hidden layers", "2"), named("width", INTEGER, "hidden width", "256")),
-        "A perceptron on the one-hot cells and what is given, real numbers as they are.",
+        "A perceptron on the one-hot cells and the given values. Real numbers are not encoded.",
     ),
     _network(
         "python",
@@ -252,7 +258,7 @@ VERIFIERS = (
             Option(
                 "kinds",
                 INTEGER,
-                "k: the values are open, close, open, close, .. of each kind; those behind the first 2 k are no brackets",
+                "k: the first 2 k values are open, close, open, close, ..; later values are not brackets",
                 bounds=COUNTS,
             ),
             named("depth", INTEGER, "maximum number of brackets that are open at once", "none", words=("none",)),
@@ -289,12 +295,7 @@ _LAW = (
     named("temperature", NUMBER, "for the oracle: its log probabilities are divided by it", "1", bounds=Bounds(0, open="low")),
     named("top_k", INTEGER, "for the oracle: only its k most probable symbols, or all if there are fewer", "none", words=("none",)),
     named(
-        "top_p",
-        NUMBER,
-        "for the oracle: only its fewest symbols with this probability",
-        "none",
-        words=("none",),
-        bounds=Bounds(0, 1, "low"),
+        "top_p", NUMBER, "for the oracle: fewest symbols with this total probability", "none", words=("none",), bounds=Bounds(0, 1, "low")
     ),
 )
 
@@ -372,15 +373,15 @@ GUIDED = (
             named(
                 "quota",
                 INTEGER,
-                "Q, the maximum number of rejected prefixes; after them nothing is verified",
+                "Q, the maximum number of rejected prefixes; after Q rejections no prefix is verified",
                 required=True,
                 bounds=Bounds(0),
             ),
-            named("stride", INTEGER, "B, the number of symbols that are then removed, or all if there are fewer", required=True),
+            named("stride", INTEGER, "B, the number of symbols that a rejection removes, or all if there are fewer", required=True),
             named(
                 "regenerate",
                 WORD,
-                "how they are replaced by B unverified symbols: `argmax` takes the most probable ones",
+                "`argmax`: B unverified symbols, the most probable ones, replace them; `none`: no symbol does",
                 "argmax",
                 words=("argmax", "none"),
             ),
@@ -397,18 +398,12 @@ GUIDED = (
             named(
                 "result",
                 WORD,
-                "the result: the node after T steps, the node after a uniform number of them (repeated if it is not a whole string), "
-                "or the first whole string",
+                "`last_node`: the node after T steps. `uniform_node`: the node after a uniform number of "
+                "steps; the walk is repeated until it is a whole string. `first_leaf`: the first whole string",
                 "last_node",
                 words=("last_node", "uniform_node", "first_leaf"),
             ),
-            named(
-                "leaf",
-                JUDGE,
-                "a value or verifier of whole strings, if `value` is unreliable for them",
-                "none",
-                words=("value", "verifier"),
-            ),
+            named("leaf", JUDGE, "value or verifier of whole strings, if `value` is unreliable there", "none", words=("value", "verifier")),
             *_LAW,
         ),
         "A lazy random walk on the tree of prefixes: up with weight V(prefix), down with weight p(symbol | prefix) V(child) "
@@ -424,9 +419,9 @@ GUIDED = (
         (
             _VALUE,
             named("n", INTEGER, "number of continuations that are drawn", required=True),
-            named("block", INTEGER, "number of symbols of each", required=True),
+            named("block", INTEGER, "number of symbols of each continuation", required=True),
             *_LAW,
         ),
-        "Appends blocks, each time the continuation of the highest value among n (the first of equals).",
+        "Appends blocks. Each is the continuation of the highest value among n; of equals, the first.",
     ),
 )
