@@ -86,7 +86,9 @@ def works() -> list[Work]:
         Work(
             "one lattice: 4096 x 4096 spins, 32 chains, a sweep of two colours", sweep, _gathers(colour_bytes(cells, 2, chains)), cells // 2
         ),
-        Work("training: 67 million weights, batches of 1024 rows of 50 pieces, one step", train, _each(training_bytes(weights)), 1024),
+        Work(
+            "training: 67 million weights, batches of 1024 rows of 50 subword tokens, one step", train, _each(training_bytes(weights)), 1024
+        ),
     ]
 
 
@@ -110,13 +112,13 @@ def page() -> str:
     far = 1000
     return f"""# Several devices, on paper
 
-Written by `tests/scaling.py`. This page computes what communication costs on up to {far} accelerators.
+Written by `tests/scaling.py`. This page computes the cost of communication on up to {far} accelerators.
 **No time on this page is measured.** The number and the size of the exchanges are those of compiled programs.
 
 ## The exchanges of a compiled program
 
-`tests/test_scaling.py` compiles each program on 1, 2 and 4 virtual devices and compares its collective operations with these formulas.
-One device has none. The bytes do not depend on the number of devices.
+`tests/test_scaling.py` compiles each program on 1, 2 and 4 virtual devices and compares its collective operations with the table.
+A program on one device has no collective operations. The bytes do not depend on the number of devices.
 
 | work | call | exchange | bytes |
 |---|---|---|---|
@@ -127,29 +129,30 @@ One device has none. The bytes do not depend on the number of devices.
 
 ## Assumptions
 
-1. Time is T(D) = T(1) / min(D, parts) + exchanges(D). Computation divides equally, and nothing overlaps with communication.
-2. An all-reduce of B bytes takes 2 (D - 1) / D B / bandwidth + 2 ceil(log2 D) latency. An all-gather takes half of that.
-3. Up to {NODE} devices share a machine, with {FAST / 1e9:.0f} GB/s and {NEAR * 1e6:.0f} microseconds. More devices have {SLOW / 1e9:.0f} GB/s and
-   {FAR * 1e6:.0f} microseconds for all exchanges.
-4. A loss takes {ROWS_RATE / 1e12:.0f} Tflop/s in float64. Its operations are those of two matrix products of rows by m by m.
-5. A training takes {TRAIN_RATE / 1e12:.0f} Tflop/s, and 6 operations for each weight and piece.
-6. A sweep redraws {WORD_RATE / 1e9:.0f} billion words of 32 chains per second.
+1. Let D be the number of devices, and let the work be divided into at most *parts* equal parts. Time is T(D) = T(1) / min(D, parts) +
+   exchanges(D). No computation takes place during an exchange.
+2. An all-reduce of B bytes takes 2 (D - 1) / D B / bandwidth + 2 ceil(log2 D) latency. An all-gather takes half of this time.
+3. Up to {NODE} devices share a machine, with a bandwidth of {FAST / 1e9:.0f} GB/s and a latency of {NEAR * 1e6:.0f} microseconds. If there are more devices,
+   all exchanges have {SLOW / 1e9:.0f} GB/s and {FAR * 1e6:.0f} microseconds.
+4. A loss is computed at {ROWS_RATE / 1e12:.0f} Tflop/s in float64. Its operations are those of two matrix products of rows by m by m.
+5. A training is computed at {TRAIN_RATE / 1e12:.0f} Tflop/s. It takes 6 operations for each weight and subword token.
+6. A *word* contains one cell of two values in 32 chains. A sweep redraws {WORD_RATE / 1e9:.0f} billion words per second.
 
-The rates are assumed round numbers. [On an accelerator](../reference/accelerator.md) has what was measured.
+The rates are assumed round numbers. [On an accelerator](../reference/accelerator.md) has the measurements.
 
 ## Speed-up T(1) / T(D)
 
 {chr(10).join(table)}
 
-- **Rows.** An exchange of {rows_bytes(50, 2) / 1e3:.0f} kB takes less time than its latency. Latency limits the fit: {1e6 * fit.exchange[far]:.0f} microseconds
-  beside {1e6 * fit.alone / far:.0f} of computation at D = {far}.
-- **Chains** need no exchange. The speed-up ends at the number of chains.
-- **A lattice** gains little between machines. Each device receives the codes of all cells once in a sweep, so the speed-up stays below
-  bandwidth / (4 x words per second), which is {bound:.3g} for {SLOW / 1e9:.0f} GB/s. A sweep takes {1e3 * lattice.alone:.2g} ms on one device, and its exchanges
-  {1e3 * lattice.exchange[far]:.2g} ms at D = {far}. Spread chains first, and cells within a machine. An exchange of the borders alone would scale further,
-  and this version has none.
-- **Training.** The gradient of {training_bytes(67_000_000) / 1e6:.0f} MB takes {1e3 * train.exchange[far]:.3g} ms at D = {far}, beside {1e3 * train.alone / far:.2g} ms of computation. Larger batches
-  divide this cost.
+- **Rows.** The transfer of {rows_bytes(50, 2) / 1e3:.0f} kB takes less time than the latency, so latency limits the fit. At D = {far} the exchange takes
+  {1e6 * fit.exchange[far]:.0f} microseconds, and the computation takes {1e6 * fit.alone / far:.0f} microseconds.
+- **Chains** need no exchange. The speed-up is at most the number of chains.
+- **A lattice** gains little from several machines. Each device receives the codes of all cells once in a sweep. The speed-up therefore
+  stays below bandwidth / (4 x words per second). For {SLOW / 1e9:.0f} GB/s this bound is {bound:.3g}. A sweep takes {1e3 * lattice.alone:.2g} ms on one device. Its exchanges take
+  {1e3 * lattice.exchange[far]:.2g} ms at D = {far}. Distribute chains first, and distribute cells only within a machine. An exchange of the borders alone would give
+  a larger speed-up, but this version does not have such an exchange.
+- **Training.** The gradient of {training_bytes(67_000_000) / 1e6:.0f} MB takes {1e3 * train.exchange[far]:.3g} ms at D = {far}. The computation takes {1e3 * train.alone / far:.2g} ms. Larger batches
+  divide the cost of the exchange.
 """
 
 
