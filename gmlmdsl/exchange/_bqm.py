@@ -12,7 +12,7 @@ import numpy as np
 from .._diagnostics import GmlmError, Source, Span, fail
 from ..graph import FactorGraph
 from ..syntax import format_source
-from ._graph_tables import ScopedTable, tables_of_group, verify_tables
+from ._graph_tables import pairwise_tables, verify_tables
 from ._names import Names, commented, language_name, short_number
 from ._program_text import ImportedModel
 from .limits import MOST_LITERAL, MOST_NAMED, MOST_VARIABLES
@@ -256,7 +256,7 @@ def quadratic_of_graph(graph: FactorGraph, params: Mapping[str, Array]) -> Quadr
         raise fail("E534", message, help=PAIRWISE)
     linear, offset = np.zeros(graph.n_random), 0.0
     pairs: dict[tuple[int, int], float] = {}
-    for t in _tables(graph, params):
+    for t in pairwise_tables(graph, params, PAIRWISE):
         energy, origin = -t.log, (0,) * len(t.cells)
         offset += float(energy[origin])
         for axis, cell in enumerate(t.cells):
@@ -270,19 +270,6 @@ def quadratic_of_graph(graph: FactorGraph, params: Mapping[str, Array]) -> Quadr
     ends = np.array(list(pairs), np.int64).reshape(-1, 2)
     found = QuadraticModel(BINARY, labels, linear, ends, np.array(list(pairs.values())), offset)
     return _of_spins(found) if all(v.kind == "spin" for v in graph.variables) else found
-
-
-def _tables(graph: FactorGraph, params: Mapping[str, Array]) -> Iterator[ScopedTable]:
-    """Yield all tables, which must be finite and have at most two cells."""
-    for number, group in enumerate(graph.groups):
-        for t in tables_of_group(graph, number, params):
-            if len(t.cells) > 2:
-                message = f"a factor has {len(t.cells)} cells"
-                raise fail("E534", message, group.span, "not quadratic", help=PAIRWISE)
-            if not np.isfinite(t.log).all():
-                message = "a factor is infinite"
-                raise fail("E534", message, group.span, "not quadratic", help=PAIRWISE)
-            yield t
 
 
 def _of_spins(m: QuadraticModel) -> QuadraticModel:

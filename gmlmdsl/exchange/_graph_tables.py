@@ -85,6 +85,33 @@ def tables_of_group(graph: FactorGraph, number: int, params: Mapping[str, Array]
         yield ScopedTable(cells, np.asarray(entries[at], float))
 
 
+def all_tables(graph: FactorGraph, params: Mapping[str, Array]) -> Iterator[ScopedTable]:
+    """Yield the table of each factor of a model."""
+    for number in range(len(graph.groups)):
+        yield from tables_of_group(graph, number, params)
+
+
+def pairwise_tables(graph: FactorGraph, params: Mapping[str, Array], help: str) -> Iterator[ScopedTable]:
+    """Yield the table of each factor of a model with finite factors of at most two cells.
+
+    Args:
+        graph: the factor graph.
+        params: the parameters by name.
+        help: the models that the format can describe.
+
+    Raises:
+        GmlmError: E534 for a factor of three cells or more, and for one that is infinite.
+    """
+    for number, group in enumerate(graph.groups):
+        for t in tables_of_group(graph, number, params):
+            if len(t.cells) > 2:
+                message = f"a factor has {len(t.cells)} cells"
+                raise fail("E534", message, group.span, "not of one or two cells", help=help)
+            if not np.isfinite(t.log).all():
+                raise fail("E534", "a factor is infinite", group.span, "not finite", help=help)
+            yield t
+
+
 def network_of_graph(graph: FactorGraph, params: Mapping[str, Array], name: str) -> BayesianNetwork:
     """Return a model as a Bayesian network: its cells with words for names, and their tables.
 

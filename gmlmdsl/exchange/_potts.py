@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..graph import FactorGraph
 from ..syntax import format_source
-from ._graph_tables import tables_of_group, verify_tables
+from ._graph_tables import pairwise_tables, verify_tables
 from ._names import Names, commented, language_name, quoted
 from ._program_text import ImportedModel
 from .limits import MOST_COUPLINGS
@@ -115,30 +115,17 @@ def potts_of_graph(graph: FactorGraph, params: Mapping[str, Array]) -> PottsMode
     values = tuple(map(str, first.labels))
     fields = np.zeros((graph.n_random, len(values)))
     couplings: dict[tuple[int, int], Array] = {}
-    for cells, log in _terms(graph, params):
-        if len(cells) == 1:
-            fields[cells[0]] += log
-        elif len(cells) == 2:
-            a, b = sorted(cells)
-            table = log if cells[0] == a else log.T
+    for t in pairwise_tables(graph, params, PAIRWISE):
+        if len(t.cells) == 1:
+            fields[t.cells[0]] += t.log
+        elif len(t.cells) == 2:
+            a, b = sorted(t.cells)
+            table = t.log if t.cells[0] == a else t.log.T
             couplings[a, b] = couplings[a, b] + table if (a, b) in couplings else table
     pairs = sorted(couplings)
     tables = np.array([couplings[pair] for pair in pairs]).reshape(-1, len(values), len(values))
     ends = np.array(pairs, np.int64).reshape(-1, 2)
     return PottsModel(values, fields, ends, tables, _labels(graph))
-
-
-def _terms(graph: FactorGraph, params: Mapping[str, Array]) -> Iterator[tuple[tuple[int, ...], Array]]:
-    """Yield the cells and the table of each term, which must be finite, of at most two cells."""
-    for number, group in enumerate(graph.groups):
-        for t in tables_of_group(graph, number, params):
-            if len(t.cells) > 2:
-                message = f"a factor has {len(t.cells)} cells"
-                raise fail("E534", message, group.span, "not of one or two cells", help=PAIRWISE)
-            if not np.isfinite(t.log).all():
-                message = "a factor is infinite"
-                raise fail("E534", message, group.span, "not finite", help=PAIRWISE)
-            yield t.cells, t.log
 
 
 def _labels(graph: FactorGraph) -> tuple[str, ...] | None:

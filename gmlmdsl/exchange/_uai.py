@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from .._diagnostics import Source, Span, fail
 from ..graph import FactorGraph
-from ._graph_tables import ScopedTable, tables_of_group, verify_tables
+from ._graph_tables import all_tables, verify_tables
 from ._names import written_row
 from ._network import BayesianNetwork, Conditional, FiniteVariable, Rounding, verified_network, verify_size
 from ._scan import CUT, Scanner
@@ -183,7 +183,7 @@ def uai_text(graph: FactorGraph, params: Mapping[str, Array]) -> str:
     """
     verify_tables(graph)
     if graph.is_normalised:
-        tables = sorted(_all(graph, params), key=lambda t: t.cells[0])
+        tables = sorted(all_tables(graph, params), key=lambda t: t.cells[0])
         factors = [((*t.cells[1:], t.cells[0]), np.moveaxis(t.log, 0, -1)) for t in tables]
     else:
         factors = _merged(graph, params)
@@ -197,11 +197,6 @@ def uai_text(graph: FactorGraph, params: Mapping[str, Array]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _all(graph: FactorGraph, params: Mapping[str, Array]) -> Iterator[ScopedTable]:
-    for number in range(len(graph.groups)):
-        yield from tables_of_group(graph, number, params)
-
-
 def _merged(graph: FactorGraph, params: Mapping[str, Array]) -> list[tuple[tuple[int, ...], Array]]:
     """Return one table for each set of cells; constants are a part of the first table.
 
@@ -211,7 +206,7 @@ def _merged(graph: FactorGraph, params: Mapping[str, Array]) -> list[tuple[tuple
     """
     found: dict[tuple[int, ...], Array] = {}
     constant = 0.0
-    for t in _all(graph, params):
+    for t in all_tables(graph, params):
         if not t.cells:
             constant += float(t.log)
             continue
