@@ -165,7 +165,7 @@ def _add_reading(server: Server) -> None:
     def completed(params: t.CompletionParams) -> list[t.CompletionItem]:
         document, offset = _at(server, params)
         found = {c.word: c for c in reversed(completions(document, offset))}
-        return [_completion(c, document, offset) for c in reversed(found.values())]
+        return [_completion(c, document, offset, k) for k, c in enumerate(reversed(found.values()))]
 
     @server.feature(t.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def outlined(params: t.DocumentSymbolParams) -> list[t.DocumentSymbol]:
@@ -221,10 +221,13 @@ def _add_writing(server: Server) -> None:
         return [_action(document, uri, d, edits) for d, edits in fixes(document, start, end)]
 
 
-def _completion(found: Completion, document: Document, offset: int) -> t.CompletionItem:
-    """Return a word as an editor takes it, with an edit if it replaces no word of the editor."""
-    kind = WORDS.get(found.kind, t.CompletionItemKind.Variable)
-    item = t.CompletionItem(found.word, kind=kind, detail=found.detail.split("\n")[0])
+def _completion(found: Completion, document: Document, offset: int, rank: int) -> t.CompletionItem:
+    """Return a word as an editor takes it, with an edit if it replaces no word of the editor.
+
+    Editors list words by their rank, and without one by the alphabet.
+    """
+    kind, detail = WORDS.get(found.kind, t.CompletionItemKind.Variable), found.detail.split("\n")[0]
+    item = t.CompletionItem(found.word, kind=kind, detail=detail, sort_text=f"{rank:04}")
     if found.replaces is not None:
         span = Span(document.source, offset - found.replaces, offset)
         item.text_edit = t.TextEdit(_range(document, span), found.word)

@@ -94,6 +94,7 @@ sampler walk { update x[K] where K ~ one }
         ("model other {\n  var y : y", {"yes"}, set()),
         ("model other {\n  param k ~ half_n", {"half_normal"}, set()),
         ("mask two = sub", {"subsets"}, {"sum"}),
+        ("mask two = ", {"one", "subsets"}, {"x", "site", "sum"}),
         ("mask two = subsets(x, si", {"size"}, set()),
         ("sampler few = refinement(decode = sa", {"sample"}, {"sampler"}),
         ("sampler w { update x[K] where K ~ on", {"one"}, set()),

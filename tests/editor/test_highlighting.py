@@ -17,7 +17,7 @@ from gmlmdsl.editor import word_lists
 from gmlmdsl.editor.pygments_lexer import GmlmLexer
 from gmlmdsl.explain import words_of_the_language
 from gmlmdsl.program import forms
-from gmlmdsl.syntax import KEYWORDS, RESERVED
+from gmlmdsl.syntax import KEYWORDS, RESERVED, format_source
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = sorted([*ROOT.glob("tests/programs/*/*.gmlm"), *ROOT.glob("examples/**/*.gmlm")])
@@ -71,6 +71,35 @@ def test_the_extension_is_well_formed(name: str):
         assert all((folder / part["path"]).exists() for part in parts["grammars"])
         assert all((folder / part["configuration"]).exists() for part in parts["languages"])
         assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+        indented = parts["configurationDefaults"]["[gmlm]"]
+        written = format_source("model m {\nvar x : bit\nfactor x\n}\n").splitlines()[1]
+        assert indented["editor.insertSpaces"] and written.startswith(" " * indented["editor.tabSize"] + "var")
+
+
+# An editor without a server: its modules stand in for the real ones.
+NO_SERVER = """
+const shown = [], command = ["nowhere", "lsp"];
+const vscode = {
+  commands: { executeCommand: (...words) => shown.push(words.join(" ")) },
+  window: { showErrorMessage: (text, button) => (shown.push(text), Promise.resolve(button)) },
+  workspace: { getConfiguration: () => ({ get: () => command }) },
+};
+const failing = class { start() { return Promise.reject(new Error("ENOENT")); } };
+const text = require("fs").readFileSync(process.argv[1], "utf-8"), extension = {};
+const given = (name) => (name === "vscode" ? vscode : { LanguageClient: failing });
+new Function("exports", "require", text)(extension, given);
+extension.activate().catch((error) => setTimeout(() => console.log([error.message, ...shown].join("\\n"))));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+def test_a_server_that_does_not_start_is_told_with_the_remedy():
+    """The message of the client alone is "couldn't create connection to server"."""
+    words = ["node", "-e", NO_SERVER, str(ROOT / "grammar" / "vscode" / "extension.js")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    error, told, opened = done.stdout.splitlines()
+    assert (error, opened) == ("ENOENT", "workbench.action.openSettings gmlm.command"), done.stderr
+    assert told.startswith("nowhere lsp does not start.") and "pip install 'gmlmdsl[editor]'" in told
 
 
 @pytest.mark.network

@@ -262,6 +262,16 @@ def test_the_path_of_an_import_is_completed_as_a_whole(client: Client, tmp_path:
     }
 
 
+def test_the_words_of_a_completion_have_the_order_of_the_answer(client: Client):
+    """Without a rank, an editor orders by the alphabet: `sigmoid` before the option `size`."""
+    line = "mask two = subsets(x, s"
+    client.open(TEXT + line)
+    found = client.at("completion", 7, len(line))
+    assert sorted(found, key=lambda f: f["sortText"]) == found
+    words = [f["label"] for f in found]
+    assert words[0] == "size" and "sigmoid" in words
+
+
 def test_columns_are_counted_as_editors_count_them(client: Client):
     """A letter beyond the basic plane is two units of UTF-16."""
     text = 'domain mood = labels("\U0001f600", "\U0001f641")\nmodel m { var x : mood  factor 0.5 * (x == "\U0001f600") * y }\n'
