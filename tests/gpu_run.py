@@ -255,7 +255,7 @@ def page(found: dict[str, Any] | None) -> str:
     apart = done.get("correctness", {}).get("differences", {})
     lines += ["| answer | largest difference from the CPU | allowed |", "|---|---|---|"]
     lines += [f"| {k} | {_number(apart.get(k))} | {most:g} |" for k, most in MOST.items()]
-    lines += ["", "The differences of the fit and of the training losses are relative. The other differences are shares of different codes.", ""]
+    lines += ["", "The differences of the fit and of the training losses are relative. All others are shares of different codes.", ""]
     lines += ["| task | kernel, million updates/s | plain JAX | same mean energy |", "|---|---|---|---|"]
     for k in ("t1", "t2", "t3"):
         p = done.get(k, {})

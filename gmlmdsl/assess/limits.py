@@ -14,15 +14,15 @@ MOST_SCORES = 1 << 27  # maximum number of entries of a matrix of rows by direct
 
 # Networks and their stability.
 EQUAL_LENGTHS = 1e-9  # relative difference below which two lengths count as equal
-DROP_TAILS = (0.025, 0.975)  # of the table of case dropping
+DROP_TAILS = (0.025, 0.975)  # quantiles in the table of case dropping
 
 # Profiles and cross-validation.
-# The extent of the grid to each side, in units of the interval's half width by standard errors.
+# Extent of the grid to each side, in half widths of the interval by standard errors.
 GRID_REACH = 1.5
-MOST_POINTS = 10_000  # points of a profile, each a minimisation
+MOST_POINTS = 10_000  # maximum number of points of a profile, each by a minimisation
 # Number of points beyond the grid, each twice as far, while the profile has not risen enough.
 FURTHER_POINTS = 6
-MOST_FITS = 1000  # folds, each a fit
+MOST_FITS = 1000  # maximum number of folds, each with a fit
 
 # Paths of penalties.
 # Factor on the smallest penalty without couplings, so that rounding leaves no coupling.

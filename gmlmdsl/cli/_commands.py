@@ -131,7 +131,7 @@ def start(context: typer.Context, version: Annotated[bool, typer.Option("--versi
 def check(
     files: Files,
     as_json: AsJson = False,
-    fix: Annotated[bool, typer.Option("--fix", help="First edit the files to correct all faults that have a certain correction.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="First correct the files by all fixes that are certain.")] = False,
     inputs: Inputs = None,
     arrays: Arrays = None,
 ) -> None:
@@ -437,7 +437,7 @@ def masks(
 ) -> None:
     """Compare masks at a model's parameters, and recommend one.
 
-    For each mask, print the rows and the time that it needs, and how fast its chain mixes.
+    For each mask, print the rows and the time that it needs, and the mixing of its chain.
     """
     from ._masks_command import MasksRequest, run_masks
     from ._model_source import ModelSource

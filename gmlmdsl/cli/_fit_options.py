@@ -95,7 +95,7 @@ class Gaps(StrEnum):
 
 
 GapsOption = Annotated[
-    Gaps, _fitting("--gaps", help="Missing cells: sum over their values, or ignore them and all factors that touch them, as plmc -g does.")
+    Gaps, _fitting("--gaps", metavar="sum|ignore", help="Sum over missing cells, or ignore them and all their factors, as plmc -g does.")
 ]
 
 Draws = Annotated[

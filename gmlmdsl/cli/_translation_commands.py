@@ -142,7 +142,7 @@ def translate(
 ) -> None:
     """Translate lines of a file or of standard input, and print the translations to standard output.
 
-    With `--batch-size 1`, each line is translated as soon as it is read. Several processes need a
+    With `--batch-size 1`, each line is translated as soon as it is read. Several processes require a
     file.
     """
     options = locals()
@@ -204,7 +204,9 @@ def serve(
     ] = 16384,
     lines: Annotated[int, o.limits("--lines", metavar="N", min=1, help="Maximum lines per request.")] = 256,
     size: Annotated[int, o.limits("--bytes", metavar="N", min=1, help="Maximum bytes per request.")] = 1 << 20,
-    seconds: Annotated[float, o.limits("--seconds", metavar="S", min=0.01, help="Maximum waiting time. Then the answer is 503.")] = 60.0,
+    seconds: Annotated[
+        float, o.limits("--seconds", metavar="S", min=0.01, help="Seconds of waiting after which the answer is 503.")
+    ] = 60.0,
     allow_python: AllowPython = False,
 ) -> None:
     """Run an HTTP server that translates JSON requests in shared batches. Needs the extra `serve`.
@@ -237,7 +239,7 @@ def evaluate(
     precision: o.Products = "float32",
     shortlist: o.Short = False,
     attention: Annotated[
-        bool, o.scores("--attention", help="Measure over all lines whether repeated pieces attend to each other.")
+        bool, o.scores("--attention", help="Measure over all lines whether repeated tokens attend to each other.")
     ] = False,
     timed: Annotated[bool, o.scores("--latency", help="Measure median and 99th percentile latency at batch sizes 1 and 32.")] = False,
     learnt: o.Learnt = None,
@@ -267,7 +269,7 @@ def latency(
     samplers: o.Samplers = None,
     sentences: Annotated[int, o.scores("--sentences", metavar="N", min=1, help="Minimum number of measured sentences.")] = 500,
     pieces: Annotated[
-        int | None, o.scores("--pieces", metavar="N", min=1, help="Give every translation N pieces. Use it for untrained weights.")
+        int | None, o.scores("--pieces", metavar="N", min=1, help="Number of subword tokens of each translation, for untrained weights.")
     ] = None,
     peers: Annotated[
         bool, o.scores("--peers", help="Also measure CTranslate2, if installed, with random weights of the first translator's sizes.")
@@ -335,7 +337,7 @@ def pipeline(
 
     The stages are cleaning, vocabulary, teacher, distillation, students, scores and latency. Each
     stage writes files into the folder. The same command keeps finished stages, resumes a stopped
-    one, and repeats those that depend on something that changed.
+    stage, and repeats stages whose inputs changed.
     """
     options = locals() | {"inputs": inputs or [], "samplers": tuple(samplers or ()), "masks": tuple(masks or ())}
     options |= {"buckets": o.widths(buckets), "steps": o.steps_beside(minutes, stated, teacher_steps)}

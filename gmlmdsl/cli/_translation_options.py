@@ -135,7 +135,7 @@ Rerank = Annotated[
     decoding(
         "--rerank",
         metavar="FILE.bundle",
-        help="An autoregressive teacher that chooses among the sampler's candidates by log p per piece.",
+        help="An autoregressive teacher that chooses among the sampler's candidates by log p per token.",
         callback=_there,
     ),
 ]
@@ -163,8 +163,8 @@ Minutes = Annotated[
         "--minutes",
         metavar="M",
         min=0.01,
-        help="Duration of the whole run, instead of --steps and --teacher-steps. "
-        "Of 60 minutes, the teacher gets 22, distillation 4 and the student 22.",
+        help="Minutes of the whole run, instead of --steps and --teacher-steps. Of 60 minutes, "
+        "the teacher gets 22, distillation gets 4, and the student gets 22.",
     ),
 ]
 TeacherSteps = Annotated[
@@ -175,8 +175,8 @@ TeacherSampler = Annotated[
     _networks(
         "--teacher-sampler",
         metavar="NAME",
-        help="The teacher's sampler for distillation. Default: the one with the most beams, chosen by BLEU on the validation text if "
-        "there are several.",
+        help="The teacher's sampler for distillation. Default: the sampler with the most beams, and "
+        "among equals the one with the highest BLEU on the validation text.",
     ),
 ]
 BatchSize = Annotated[int, _batches("--batch-size", metavar="N", min=1, help="Batch size, in sentence pairs.")]
@@ -237,6 +237,4 @@ SavedSampler = Annotated[
 Samplers = Annotated[
     list[str] | None, scores("--sampler", "-s", metavar="NAME", help="A sampler to compare. May be repeated. Default: all samplers.")
 ]
-Cut = Annotated[
-    bool, decoding("--cut/--no-cut", help="Whether a sentence that is too long for the model is cut, with a warning, or is an error.")
-]
+Cut = Annotated[bool, decoding("--cut/--no-cut", help="Cut a sentence that is too long, with a warning. With --no-cut it is an error.")]

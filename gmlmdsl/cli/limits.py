@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # Options and output.
 MOST_SEED = (1 << 64) - 1  # as in `data/_keys.py`, which loads JAX
-# Columns of tables in a pipe, of text on any screen, and of what is not broken in a table.
+# Columns of a table in a pipe, of text on any screen, and of a table cell that is not broken.
 PIPED_WIDTH, TEXT_WIDTH, UNBROKEN = 120, 100, 12
 # Rounds of fixes of a file. Fixing a statement may reveal further faults inside it.
 MOST_ROUNDS = 20
@@ -20,12 +20,12 @@ SOON_SECONDS = 0.05  # seconds until the next check whether an import has ended
 # Memory and processes.
 HEAP_AHEAD = 1 << 26  # bytes by which the heap grows beyond each request
 GRACE = 3.0  # seconds in which processes may end by themselves after one has failed
-HEARTBEAT = 30  # seconds after which JAX takes a silent process for ended
-POLL = 0.05  # seconds between two looks at the processes
+HEARTBEAT = 30  # seconds after which JAX considers a silent process ended
+POLL = 0.05  # seconds between two checks of the processes
 LEAST_THREADS = 4  # threads of XLA; with fewer, collective operations may wait for each other
 
 # Translation.
-MOST_CONNECTIONS = 512  # More connections at once are refused by a 503 of the HTTP server.
+MOST_CONNECTIONS = 512  # connections at once; the HTTP server answers others by 503
 # Upper ends of the intervals of response times, in seconds.
 RESPONSE_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 COVERED_PAIRS = 2000  # pairs of which the share on shortlists is computed

@@ -8,8 +8,8 @@ MOST_KEPT = 8  # number of patterns of known cells whose contractions are cached
 # a contraction of fewer cells.
 CHEAP_ENTRIES = 1 << 20
 # Estimated time that a model spends in NumPy before its sums are compiled. A compilation takes one
-# to ten seconds, so a model that is asked a few times is not compiled, and one that is asked again
-# and again loses a few seconds.
+# to ten seconds. So a model that is evaluated a few times is not compiled, and a model that is
+# evaluated often loses a few seconds.
 HOST_SECONDS = 3.0
 
 # Elimination in NumPy.
@@ -24,23 +24,23 @@ ENTRY_SECONDS = 1.5e-8  # Time of one table entry on one core.
 MANY_ENTRIES = 1 << 24
 # The largest number of table entries of all factors. Compiled programs evaluate more of them.
 MOST_TABLED = 1 << 21
-LAW_PASSES = 3  # The time of marginals beside that of their log sum.
+LAW_PASSES = 3  # time of marginals, in units of the time of log Z
 MOST_HOST_ROWS = 64  # From more rows on, log p of rows is compiled.
 
 # Answers.
-MOST_CHECKED = 256  # The most sums by which known cells that contradict each other are sought.
+MOST_CHECKED = 256  # sums in a search for known cells that contradict each other
 # Most values of a joint distribution. The joint values of all cells but the last are rows of one
 # call.
 MOST_JOINT = 1 << 12
-# Fraction of the largest factor. A sum below it has digits to spare for the factors among the
-# clamped cells.
+# Fraction of the largest factor. A smaller sum leaves enough digits for the factors of the clamped
+# cells.
 SPARE_FRACTION = 1 / 1024
 
 # Approximate answers.
 # The largest number of table entries of all factors: 256 MiB, of which a few copies are made.
 MOST_APPROXIMATED = 1 << 25
-# The most table entries of all factors that annealing reads. It evaluates large factors where tables
-# would have more, which takes longer to build than to do without.
+# Maximum number of table entries of all factors that annealing reads. Above it, annealing evaluates
+# large factors directly, because building their tables would take longer.
 MOST_ANNEALED = 1 << 19
 LARGE_FACTOR = 1 << 16  # A factor is large if its table has more entries.
 PROBES = 32  # Configurations at which the changes of such factors are measured.
@@ -67,7 +67,7 @@ START_NOISE = 0.01
 # The spacing of neighbouring numbers at the limit. A number added to one of that size is rounded to
 # a multiple of the spacing.
 MAGNITUDE_SPACING = 0.125
-MOST_CHECKED_ROWS = 64  # rows with masks of their own whose size is checked
+MOST_CHECKED_ROWS = 64  # rows with separate masks whose size is checked
 
 # Second order.
 MOST_HELD_STATISTICS = 1 << 22  # numbers of a block's statistics held at once
@@ -98,13 +98,12 @@ WORTH_ENUMERATING = 8
 
 # Other answers.
 PAIR_DERIVATIVES_AT_ONCE = 1 << 22  # derivatives of pair interactions held at once
-# configurations of a model for which it is decided whether block dynamics reach each from each
-# other
+# configurations of a model for which the connectivity of block dynamics is decided
 MOST_LINKED_STATES = 4096
 MOST_LINKS = 1 << 22  # configurations times blocks of the mask
 SIBLING_CELLS = 12  # A sibling has at least this many free cells, if the model has as many.
 GAP_ROUNDING = 1e-5  # share of the best log p below which the gap of a mode counts as rounding
-LEVEL = 0.94  # the probability of intervals for which no other is asked
+LEVEL = 0.94  # default probability of intervals
 SHOWN_EFFECTS = 10  # number of printed rows
 
 # Printed marginals.

@@ -12,6 +12,6 @@ MOST_COUNTS = 16  # passes of a refinement whose numbers of open cells are writt
 # A larger graph is drawn by its variables and its groups of factors.
 MOST_CELLS, MOST_FACTORS = 64, 400
 MOST_MASKS = 4  # masks of which a block is shown
-# Blocks of a mask up to which the block in the middle of the list is shown; of more, the largest.
+# Blocks of a mask up to which the middle block is shown; above it, the largest block is shown.
 MOST_BLOCKS = 1000
 STEP, RADIUS, SQUARE = 52.0, 13.0, 5.0  # points: the distance of neighbours, and the sizes of marks

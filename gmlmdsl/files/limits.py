@@ -27,4 +27,4 @@ A_MOMENT, LONG_AGO = 60.0, 7 * 86400.0
 SAVED_EVERY = 30.0  # seconds between two states
 KEPT_STATES = 2  # number of latest states that stay on disk
 MOST_LOCK_BYTES = 1000  # bytes of a lock file that are read
-LOCK_TRIES = 10  # A try fails if an ending run removes the file that this run has just opened.
+LOCK_TRIES = 10  # tries; one fails if an ending run removes the file that this run opened

@@ -7,16 +7,16 @@ LBFGS_PAIRS = 20  # number of stored pairs of a step and a change of the gradien
 MOST_PAIR_FLOATS = 1 << 25  # maximum number of floats in these pairs
 MOST_STEPS = 3000  # steps of a fit without `steps=`
 GRADIENT_TOLERANCE = 1e-8  # bound on the largest gradient entry, per row
-# Tolerance at which L-BFGS pauses, and it is tested whether there is a minimum.
+# Tolerance at which L-BFGS pauses for a test of the existence of a minimum.
 ROUGH_TOLERANCE = 1e-5
 FLOAT32_TOLERANCE = 3e-6  # smallest tolerance of a pass in float32
-# Share of the largest eigenvalue, each entry in its own unit: flatter directions are scaled like
-# this.
+# Share of the largest eigenvalue, each entry in its own unit. A flatter direction is scaled as if
+# it had this share.
 FLAT_SCALE = 1e-6
 # Share of the largest diagonal entry of a Hessian: a smaller one defines no unit.
 LEAST_DIAGONAL = 1e-14
-# Smallest slope of a bounded or simplex parameter in its unconstrained one, which may reach a
-# bound.
+# Smallest derivative of a bounded or simplex parameter in its unconstrained coordinate, by which
+# it may reach a bound.
 LEAST_SLOPE = 1e-6
 # Number of steps that lower neither value nor gradient, after which the precision is exhausted.
 STALLED_STEPS = 5
@@ -131,13 +131,13 @@ CHOSEN_CHAINS = (256, 10_000)  # the smallest and the largest number of chains t
 MOST_CHAIN_CELLS = 2**24  # maximum number of cells of all chains, if a fit chooses
 FEWEST_CHAINS = 16  # the smallest number of chains for very many cells
 PUBLISHED_CORRELATION = 0.95  # Pearson correlation of the published algorithms
-# Runs before the first step: from the start of the fit, and from the user's.
+# Runs before the first step: from the start of the fit, and from a start of the user.
 BURN_IN = (10, 100)
 DAMPING = 0.1  # share of the noise of the curvature
-CONJUGATE_ITERATIONS = 5  # of conjugate gradients
-FIRST_RATE = 0.3  # of the first step
+CONJUGATE_ITERATIONS = 5  # iterations of conjugate gradients
+FIRST_RATE = 0.3  # rate of the first step
 STEADY_STEPS = 20.0  # number of steps after which the rate falls
-RATE_POWER = 0.5  # of the number of steps with which it falls
+RATE_POWER = 0.5  # power of the number of steps by which the rate falls
 # Root mean square change of log p~ by a step, relative to the mean over chains.
 FARTHEST_STEP = 1.0
 # Maximum number of chains from which the ranges of the statistics are computed.
@@ -146,10 +146,10 @@ CALIBRATION_CHAINS = 128
 # Whether its chains have settled.
 MOST_CHAIN_GROUPS = 16  # maximum number of groups of chains, and of rows
 RETURNED_READINGS = 8  # number of times at which the configurations of the chains are returned
-SETTLING_PART = 4  # so many sweeps count for each sweep that precedes them
+SETTLING_PART = 4  # sweeps that count, for each sweep that precedes them
 SETTLED_LEVEL = 1e-3  # significance level of each test
 SMALL_GRADIENT = 0.2  # share of the sampling error below which a gradient or a drift does not count
-FEW_GROUPS = 4  # number of groups up to which an error of 0 says nothing
+FEW_GROUPS = 4  # number of groups up to which an error of 0 is not informative
 HIDING_NOISE = 0.2  # share of the sampling error above which Monte Carlo noise hides the gradient
 # Maximum number of values of all compared cells together. Above it, random cells are compared.
 MOST_COMPARED_VALUES = 1500
@@ -170,7 +170,7 @@ FEWEST_LATENT_ROUNDS = 100
 ROUNDS_BETWEEN = 10  # iterations between two tests
 # Steps of the minimiser in one iteration, after which the imputations move anyway.
 STEPS_PER_ROUND = 5
-SETTLED_NOISE = 0.05  # in units of a standard error
+SETTLED_NOISE = 0.05  # Monte Carlo noise, in units of a standard error
 # If the standard error of an estimate is unknown, this share of the estimate (or of 1, if larger)
 # replaces it.
 UNKNOWN_ERROR = 0.1
@@ -178,9 +178,9 @@ MOST_DRIFT = 3.0  # in units of Monte Carlo errors
 REDRAWN = 5  # number of imputations of every copy from which standard errors are computed
 
 # Training of networks.
-# Li et al. 2024, Appendix L: 500,000 steps, of which a fiftieth warm up, with a learning rate of
-# 0.003 that falls to 1e-5.
-PUBLISHED_STEPS = 500_000  # steps
+# Li et al. 2024, Appendix L: 500,000 steps. A fiftieth of them is the warm-up. The learning rate
+# falls from 0.003 to 1e-5.
+PUBLISHED_STEPS = 500_000
 WARMUP_DIVISOR = 50  # the steps that warm up are one in so many
 PUBLISHED_PEAK = 0.003  # largest learning rate
 LAST_RATE = 1e-5  # learning rate at the end

@@ -17,9 +17,9 @@ MOST_LAYERS = 1000  # layers of a network
 # Entries of an int8 matrix below which it stays in float32: XLA multiplies it as one of int32 on a
 # CPU, which takes longer.
 LEAST_REDUCED = 1 << 15
-LEAST_SCALE = 1e-30  # A scale is at least as large, so that a row of zeros is divided by it.
-# What `fastest` multiplies: at most so many columns, so many rows unless decoding is cell by cell,
-# and how often.
+LEAST_SCALE = 1e-30  # smallest scale, which avoids a division by 0 for a row of zeros
+# `fastest` multiplies a matrix of at most so many columns with so many rows, or with one row if
+# decoding is cell by cell. The third number is the number of repetitions.
 TRIED_COLUMNS, TRIED_ROWS, TRIED_RUNS = 8192, 32, 9
 # Share of the time of float32 that a reduced precision may take to be chosen.
 MOST_SHARE = 0.9

@@ -55,8 +55,8 @@ CHEAPER_SHARE = 0.5
 SMALL_LEVEL = 1 << 12  # padded table entries of a level that cost less than starting its operations
 # A level with more table entries is a separate stage, so that its memory can be released.
 LARGE_LEVEL = 1 << 16
-MOST_ALONE = 200  # such levels; if there are more, they are joined all the same
-# Up to this number, levels are joined only if that pads little, because few levels compile fast.
+MOST_ALONE = 200  # levels of this size; if there are more, they are joined
+# Up to this number, levels are joined only if this adds little padding: few levels compile fast.
 FEW_LEVELS = 16
 LITTLE_WASTE = 1.5  # padded entries for each real one that count as little
 MOST_LEVEL_WASTE = 4.0  # padded entries for each real one
@@ -79,7 +79,7 @@ FEW_KINDS = 2
 MOST_LOOP_ENTRIES = 2.0**27
 # Entries of a loop for each real entry. Each axis has as many values as the largest cell.
 MOST_PADDED = 16.0
-SOURCES = 4  # terms of a table; if there are more, some are summed before
+SOURCES = 4  # terms of a table; if there are more, some are summed first
 TURN_ENTRIES = 500  # entries of messages that cost as much as starting an iteration
 PICKED = 8  # cells that one iteration picks
 MOST_LOOP_PLACES = 2**31 - 1  # Places are numbered in 32 bits; `MOST_LOOP_ENTRIES` is far below.
@@ -143,7 +143,7 @@ ALIKE = 1e-9  # Entries are equal if they differ by less than this share of the 
 MOST_EXCHANGES = 1 << 14  # partial exchanges that a search examines
 MOST_PAIRINGS = 64  # exchanges of values in pairs that are used
 MOST_FORCED_VALUES = 1 << 24  # values of all instances of one group of `require`
-MOST_JOINED = 1 << 11  # cells of which sets of different values are sought
+MOST_JOINED = 1 << 11  # cells among which sets of cells with different values are sought
 MOST_PROBED = 1 << 34  # table entries that all probes of single values may read
 
 # Checks of a program with its inputs.
@@ -159,11 +159,11 @@ MOST_CHECKED_EDGES = 100_000  # Larger graphs, by their nodes and edges, are lef
 MOST_LINTED_STATES = 1 << 10  # joint values, and visits of the decoder, for which W828 has a number
 MOST_LINTED_TURNS = 100_000  # turns of the loops of a factor that are examined for dead branches
 MOST_LINTED_ENTRIES = 64  # entries of parameters among which a redundant direction is searched
-MOST_LINTED_VALUES = 1 << 14  # values of all factors that mention them
+MOST_LINTED_VALUES = 1 << 14  # values of all factors that contain these entries
 MOST_LINTED_TABLES = 2000  # evaluations of a factor, once for each entry
 # share of the largest weight, or absolute size, below which a number counts as 0
 NEGLIGIBLE = 1e-9
 RANK_ERROR = 1e-7  # singular values below it, relative to the largest entry, count as 0
-MOST_LINTED_JOINT = 1 << 12  # configurations of cells that are tried against what is required
-MOST_LINTED_INSTANCES = 400  # instances of `require`, and of factors, that are looked at
+MOST_LINTED_JOINT = 1 << 12  # configurations of cells that are tried against the requirements
+MOST_LINTED_INSTANCES = 400  # instances of `require`, and of factors, that are examined
 MOST_LINTED_BLOCKS = 20_000  # cells of requirements, and blocks of a sampler, that are compared

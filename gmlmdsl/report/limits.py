@@ -23,20 +23,20 @@ PALE = 0.22  # opacity of lines that do not differ significantly from 0
 
 # Names in pictures.
 MOST_LETTERS = 30  # number of letters of a name beside a picture
-MOST_CELL_NAMES = 40  # number of cells whose names are written; of more cells, at intervals
+MOST_CELL_NAMES = 40  # number of cells that all have names; with more cells, only some have
 MOST_CONTACT_NAMES = 40  # number of sites whose names a map of contacts shows
 MOST_NODE_NAMES = 60  # number of nodes with names; up to it, nodes without a line are shown too
 # Number of nodes on a circle with horizontal names. With more nodes, names follow the radii.
 MOST_UPRIGHT = 24
 # Number of letters of a line of a name. Names beside a circle then stay inside the picture.
 LINE_LETTERS = 22
-MOST_ROOM = 2.5  # times the width of the nodes, to which the picture is widened for long names
-ROOM_STEPS = 12  # the most times that a picture is widened for names that reach beyond it
+MOST_ROOM = 2.5  # maximum width of a picture with long names, in widths of the nodes
+ROOM_STEPS = 12  # maximum number of times that a picture is widened for long names
 
 # What pictures show.
 MOST_STATISTICS = 12  # number of statistics of a predictive check
 MOST_Z = 8.0  # larger z-values are drawn at the edge, with their number
-NEAR = 8.0  # angstrom, between C-beta atoms, as in the assessments of contact prediction
+NEAR = 8.0  # angstrom between C-beta atoms, as in assessments of contact prediction
 # Number of stretches of a long trace, each drawn as its smallest and largest value.
 TRACE_STRETCHES = 300
 MAX_R_HAT = 1.01  # as in the limits of the package `sample`, which loads JAX

@@ -20,7 +20,7 @@ START_STEP = 2**32 - 2
 FEW_POSSIBLE = 64  # number of possible rows to find if most random ones are impossible
 
 # Walks to possible configurations.
-# share of moves that are random where every move violates more, by which a walk leaves dead ends
+# share of random moves at a dead end, from which every move violates more
 WALK_NOISE = 0.3
 MOST_MOVES = 200_000  # moves of one walk
 FEWEST_MOVES = 1000  # moves of one walk, however many evaluations each takes
@@ -45,17 +45,17 @@ LEAST_POSSIBLE = 16  # possible configurations that are needed among them, if th
 BYTES_PER_BETA = 24  # a beta is stored as computed, as kept, and on the device
 ANNEALED_AT_ONCE = 1 << 24  # maximum number of entries of one array
 START_STREAM = 2**32 - 1  # stands for the chain in the seed of the starts: no chain has that number
-# A number of chains, and a share of all chains: below either, intervals of two standard errors
-# cover less than nine times in ten.
+# A number of chains, and a share of all chains. Below either of them, intervals of two standard
+# errors have a coverage below 0.9.
 LEAST_EFFECTIVE = (10.0, 0.1)
 
 # Bridge sampling.
 WEIGHT_COPIES = 4  # arrays of one number for each draw and beta that a step of the fit holds
 BRIDGE_STEPS = 100  # the most Newton steps
-BRIDGE_TOLERANCE = 1e-10  # of log Z
-LEAST_OVERLAP = 0.1  # of log p at neighbouring betas
-DRIFT_ERRORS = 5.0  # a drift of so many of its standard errors is no accident
-LEAST_DRIFT = 0.25  # of the standard error of log Z: less does not matter
+BRIDGE_TOLERANCE = 1e-10  # tolerance of log Z
+LEAST_OVERLAP = 0.1  # smallest overlap of log p at neighbouring betas
+DRIFT_ERRORS = 5.0  # standard errors above which a drift is significant
+LEAST_DRIFT = 0.25  # share of the standard error of log Z; a smaller drift is negligible
 
 # Diagnostics.
 MAX_R_HAT = 1.01  # largest R-hat without a warning
