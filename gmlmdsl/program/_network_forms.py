@@ -56,7 +56,8 @@ _REFINEMENT = (
     named(
         "steps",
         INTEGER,
-        "T, the number of passes, or of passes per block; `cells`: one pass for each cell",
+        "T, the number of passes, or of passes per block; `cells`: one pass for each cell. It is not "
+        "allowed together with `counts`, whose list fixes T",
         "4",
         words=("cells",),
     ),
