@@ -44,6 +44,40 @@ def test_the_table_of_the_page_is_the_kept_output(elasso):
         assert told in page
 
 
+def test_isingfit_on_the_page_is_the_kept_output(elasso):
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    path = FOLDER / "kept" / "isingfit.json"
+    for told in elasso.isingfit(path).split("\n\n")[1:4:2]:
+        assert told in page
+    found, told = elasso.json.loads(path.read_text(encoding="utf-8")), " ".join(page.split())
+    assert elasso.differences(found) in told and elasso.differences(found, "exact ") in told
+
+
+def test_isingfit_is_not_run_without_its_library(elasso, tmp_path, monkeypatch):
+    monkeypatch.delenv(elasso.VARIABLE, raising=False)
+    assert elasso.isingfit(tmp_path).startswith("not run: GMLM_ISINGFIT")
+    assert not list(tmp_path.iterdir())
+
+
+def test_isingfit_is_run_again_where_an_edge_differs(elasso, monkeypatch):
+    """Of three nodes: one slope that is not 0 only because glmnet ends early is no edge by "and", and is one by "or"."""
+    slopes = np.array([[0, 1.0, 0], [1.0, 0, 0], [0, 0, 0]])
+    early = slopes + np.eye(3)[[2, 2, 1]] * [[0], [0], [1e-5]]
+    asked = []
+
+    def by_isingfit(data, threshold="1e-7"):
+        asked.append((len(data), threshold))
+        return [slopes if threshold == "1e-14" else early] + [slopes] * (len(data) - 1)
+
+    monkeypatch.setattr(elasso, "by_isingfit", by_isingfit)
+    monkeypatch.setattr(elasso, "by_criterion", lambda x: (slopes != 0, slopes))
+    found = elasso.beside_isingfit([(slopes, np.ones((4, 3), int))] * 2)
+    assert asked == [(2, "1e-7"), (1, "1e-14")]
+    assert found["other edges by and"] == [0, 0] and found["other edges by or"] == [1, 0] and found["exact other edges by or"] == [0, 0]
+    assert found["isingfit or precision"] == [0.5, 1.0] and found["isingfit and precision"] == [1.0, 1.0]
+    assert elasso.differences({"a": found}) == "AND differs in 0 edges, OR in 1, a slope by at most 0"
+
+
 def test_refits_join_both_ends_or_one(elasso, tmp_path, monkeypatch):
     """One node of each pair chooses it, and both choose one pair that is an edge."""
     monkeypatch.setattr(elasso, "SEEDS", {20: 1})

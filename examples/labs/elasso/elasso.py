@@ -3,9 +3,14 @@
 # python examples/labs/elasso/elasso.py run PARTS [--small] [--seconds 240]; again until nothing is left
 # python examples/labs/elasso/elasso.py table PARTS [--out table.json]: the means over seeds, from the parts or from a kept table
 # python examples/labs/elasso/elasso.py refits PARTS: eLasso with its EBIC of the penalised loss, and of refits without penalty; 20 nodes
+# python examples/labs/elasso/elasso.py isingfit PARTS: R's IsingFit beside `criterion="elasso"`; 20 nodes
+# GMLM_ISINGFIT names the folder of an R library that has IsingFit.
 import argparse
 import functools
 import json
+import os
+import subprocess
+import tempfile
 import time
 import warnings
 from itertools import product
@@ -26,6 +31,10 @@ METHODS = tuple(HEADS)  # `default`: the same path under the default gamma, 0.5
 TIMED = {"path": "joint", "and": "AND", "elasso and": "eLasso"}
 FORMS = {"penalised": "of the penalised loss", "refit": "of refits"}  # where eLasso's EBIC is taken
 MEASURES = ("precision", "recall", "seconds")
+VARIABLE = "GMLM_ISINGFIT"
+FAR = 0.01  # of slopes: another penalty was chosen
+TOOLS = {"isingfit": "IsingFit", "criterion": "`elasso`"}
+PEERS = {f"{who} {rule}": f"{told} {rule.upper()}" for rule in ("and", "or") for who, told in TOOLS.items()}
 
 
 def edges(graph: str, n: int, rng: np.random.Generator) -> list[tuple[int, int]]:
@@ -200,6 +209,87 @@ def refits(parts: Path) -> str:
     return "\n\n".join(f"{what}:\n\n{table(tables, what, heads, 2)}" for what in MEASURES[:2])
 
 
+def by_isingfit(data: list[np.ndarray], threshold: str = "1e-7") -> list[np.ndarray]:
+    """The slopes of the regressions that R's IsingFit chooses, [i, j] of node i, for each of some sets of rows.
+
+    `threshold`: that of the iterations of glmnet, whose default is 1e-7.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / f"{k}.csv" for k in range(len(data))]
+        for file, x in zip(files, data, strict=True):
+            np.savetxt(file, (x + 1) // 2, fmt="%d", delimiter=",")
+        environment = {**os.environ, "R_LIBS": os.environ[VARIABLE]}
+        subprocess.run(["Rscript", HERE / "isingfit.R", threshold, *files], env=environment, check=True, capture_output=True)
+        return [np.loadtxt(f"{file}.slopes", delimiter=",") for file in files]
+
+
+def by_criterion(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of `criterion="elasso"`: which others each node's regression chooses, [i, j] of node i, and the slopes by "and"."""
+    n = x.shape[1]
+    path = model_of(n).fit_path(x, criterion="elasso", gamma=GAMMA, progress=False)
+    assert path.by_block is not None
+    slopes = np.zeros((n, n))
+    slopes[np.triu_indices(n, 1)] = 4 * path.params[0]["J"]  # a coupling of -1 and 1 is a quarter of a slope
+    return np.array([symmetric(n, own)[i] for i, own in enumerate(path.by_block)]), slopes + slopes.T
+
+
+def joined(chosen: np.ndarray) -> dict[str, np.ndarray]:
+    """The edges that both nodes choose, and those that one of them does."""
+    return {"and": chosen & chosen.T, "or": chosen | chosen.T}
+
+
+def apart(theirs: np.ndarray, chosen: np.ndarray, slopes: np.ndarray) -> dict[str, float]:
+    """In how many edges two choices differ by each rule, and the largest difference of a slope by "and"."""
+    ours, other = joined(chosen), joined(theirs != 0)
+    mean = np.where(other["and"], (theirs + theirs.T) / 2, 0.0)
+    edges_ = {f"other edges by {rule}": int(np.triu(ours[rule] != other[rule]).sum()) for rule in ours}
+    return edges_ | {"slopes apart": round(float(np.abs(slopes - mean).max()), 6)}
+
+
+def beside_isingfit(networks: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, list[float]]:
+    """Scores of R's IsingFit and of `criterion="elasso"`, and how far both are apart.
+
+    Where an edge differs, or a slope by `FAR`, IsingFit is run again with a threshold of 1e-14 in glmnet.
+    """
+    own: dict[str, list[float]] = {}
+    for (true, x), theirs in zip(networks, by_isingfit([x for _, x in networks]), strict=True):
+        chosen, slopes = by_criterion(x)
+        for name, choice in (("isingfit", theirs != 0), ("criterion", chosen)):
+            for rule, found in joined(choice).items():
+                for measure_, value in scores(found, true).items():
+                    own.setdefault(f"{name} {rule} {measure_}", []).append(round(value, 4))
+        as_it_is = exact = apart(theirs, chosen, slopes)
+        if max(as_it_is["other edges by and"], as_it_is["other edges by or"], as_it_is["slopes apart"] / FAR) >= 1:
+            exact = apart(by_isingfit([x], "1e-14")[0], chosen, slopes)
+        for prefix, told in (("", as_it_is), ("exact ", exact)):
+            for name, value in told.items():
+                own.setdefault(prefix + name, []).append(value)
+    return own
+
+
+def isingfit(parts: Path) -> str:
+    """R's IsingFit beside `criterion="elasso"`, 20 nodes, up to 1000 rows, kept as `isingfit.json` after each kind of network."""
+    kept = parts if parts.is_file() else parts / "isingfit.json"
+    found = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    left = [] if parts.is_file() else [(g, r) for r, g in product(ROWS[:2], GRAPHS) if f"{g}-20-{r}" not in found]
+    if left and not os.environ.get(VARIABLE):
+        return f"not run: {VARIABLE} names no R library with IsingFit"
+    for graph, rows in left:
+        parts.mkdir(parents=True, exist_ok=True)
+        found[f"{graph}-20-{rows}"] = beside_isingfit([simulate(graph, 20, rows, seed) for seed in range(SEEDS[20])])
+        kept.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    tables = "\n\n".join(f"{what}:\n\n{table(found, what, PEERS, 2)}" for what in MEASURES[:2])
+    networks = sum(len(own["slopes apart"]) for own in found.values())
+    return f"{tables}\n\n{networks} networks: {differences(found)}\nwith a threshold of 1e-14: {differences(found, 'exact ')}"
+
+
+def differences(found: dict[str, dict[str, list[float]]], which: str = "") -> str:
+    """How far IsingFit and `criterion="elasso"` are apart on all networks together; `which`: "exact ", with a threshold of 1e-14."""
+    both, either = (sum(sum(own[f"{which}other edges by {rule}"]) for own in found.values()) for rule in ("and", "or"))
+    slope = max(max(own[f"{which}slopes apart"]) for own in found.values())
+    return f"AND differs in {both} edges, OR in {either}, a slope by at most {slope:.2g}"
+
+
 def merged(parts: Path) -> dict[str, dict[str, list[float]]]:
     """From the folder of parts, or the file that `table --out` wrote: by network, by method and measure, a number for each seed."""
     if parts.is_file():
@@ -242,7 +332,7 @@ def all_tables(found: dict[str, dict[str, list[float]]]) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["run", "table", "refits"])
+    parser.add_argument("what", choices=["run", "table", "refits", "isingfit"])
     parser.add_argument("parts", type=Path)
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--seconds", type=float, default=240.0, help="of the processor, after which no network is begun")
@@ -252,6 +342,8 @@ if __name__ == "__main__":
         print(run(args.parts, args.small, args.seconds), "networks are left")
     elif args.what == "refits":
         print(refits(args.parts))
+    elif args.what == "isingfit":
+        print(isingfit(args.parts))
     else:
         kept = merged(args.parts)
         if args.out is not None:
