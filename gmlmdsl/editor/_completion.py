@@ -126,7 +126,7 @@ PLACES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     (r"\bstart\s+from\s+\w*$", (), ("sampler",)),
     (r"~\s*\w*$", ("distribution",), ()),
     (rf"{BEGINS}({'|'.join((*CELLS, 'param', 'input'))})\b[^;{{}}]*:\s*\w*$", ("type",), ("domain",)),
-    *((rf"{BEGINS}{r}\b[^={{]*=\s*\w*$", (r,), ("mask",) * (r == "mask")) for r in ROOMS),
+    *((rf"{BEGINS}{r}\b[^={{]*=\s*\w*$", (r,), ("mask",) if r == "mask" else ()) for r in ROOMS),
     (rf"{BEGINS}(domain|index)\b[^={{]*=\s*\w*$", ("type",), ()),
     (rf"{BEGINS}((mask|sampler|verifier|value)\s+\w+\s+for|use)\s+\w*$", (), ("model",)),
     (rf"{BEGINS}gauge\s+\w*$", ("gauge",), ()),
