@@ -75,7 +75,7 @@ def test_isingfit_is_run_again_where_an_edge_differs(elasso, monkeypatch):
     assert asked == [(2, "1e-7"), (1, "1e-14")]
     assert found["other edges by and"] == [0, 0] and found["other edges by or"] == [1, 0] and found["exact other edges by or"] == [0, 0]
     assert found["isingfit or precision"] == [0.5, 1.0] and found["isingfit and precision"] == [1.0, 1.0]
-    assert elasso.differences({"a": found}) == "AND differs in 0 edges, OR in 1, a slope by at most 0"
+    assert elasso.differences({"a": found}) == "AND differs in 0 edges, OR differs in 1 edges, and slopes differ by at most 0"
 
 
 def test_refits_join_both_ends_or_one(elasso, tmp_path, monkeypatch):

@@ -287,7 +287,7 @@ def differences(found: dict[str, dict[str, list[float]]], which: str = "") -> st
     """How far IsingFit and `criterion="elasso"` are apart on all networks together; `which`: "exact ", with a threshold of 1e-14."""
     both, either = (sum(sum(own[f"{which}other edges by {rule}"]) for own in found.values()) for rule in ("and", "or"))
     slope = max(max(own[f"{which}slopes apart"]) for own in found.values())
-    return f"AND differs in {both} edges, OR in {either}, a slope by at most {slope:.2g}"
+    return f"AND differs in {both} edges, OR differs in {either} edges, and slopes differ by at most {slope:.2g}"
 
 
 def merged(parts: Path) -> dict[str, dict[str, list[float]]]:
