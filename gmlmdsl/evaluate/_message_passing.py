@@ -45,14 +45,12 @@ class Edges(NamedTuple):
     consecutive: the first edge of each of these cells, then the second edge of each, and so on.
 
     Attributes:
-        total: the number of edges.
         degrees: for each degree, the first edge, the degree, and the places of the cells in the
             class.
         place: the edge of each slot of each factor, the slots of a group one after another.
         inverse: the place in `place` of each edge.
     """
 
-    total: int
     degrees: list[tuple[int, int, Array]]
     place: Array
     inverse: Array
@@ -135,7 +133,7 @@ class Flooding:
 
     def uniform(self) -> Messages:
         """Return messages that say nothing."""
-        return [np.zeros((len(c.unary), e.total)) for c, e in zip(self.tables.classes, self._layout[0], strict=True)]
+        return [np.zeros((len(c.unary), len(e.place))) for c, e in zip(self.tables.classes, self._layout[0], strict=True)]
 
     def random(self, rng: np.random.Generator) -> Messages:
         """Return half-normal messages on the scale of the mean span of a factor."""
@@ -375,7 +373,7 @@ def _edges(cells: Array, count: int) -> Edges:
         some = np.flatnonzero(degree == d)
         degrees.append((start, d, some))
         start += d * len(some)
-    return Edges(len(cells), degrees, place, inverse)
+    return Edges(degrees, place, inverse)
 
 
 Combine = Callable[[Array], Array]

@@ -1404,8 +1404,9 @@ class JointModel(Model):
         Reference: Mitchell and Beauchamp 1988; Gottardo and Raftery 2008; Scott and Berger 2010 for
         `gm.BetaBernoulli`.
         """
-        from ..posterior import Chains, SampledOptions, has_spikes, hierarchical_posterior, sample_posterior
+        from ..posterior import Chains, SampledOptions, has_spikes, hierarchical_posterior, sample_posterior, verify_choice
 
+        verify_choice(calibrate, ("auto", "curvature", "open_faced", "simulated"))
         if inclusion is not None and not has_spikes(self.graph):
             raise fail("E507", "`inclusion=` is the prior of indicators, and no parameter has any", help="`~ spike_slab(1, 0.5)`, say")
         bound, rows = bound_dataset(self.lowered, x, missing, given)

@@ -261,8 +261,18 @@ def test_without_the_prior_a_fit_is_drawn_from(chain: tuple[gm.Model, np.ndarray
     assert plain.posterior(chain[1], draws=7, chains=3, warmup=5, seed=11, weights=np.full(40, 2.0)) == "draws"
     ((fit, args, options),) = seen
     assert fit.mask == "single"
-    assert (args, options) == ((7, 3), {"seed": 11, "warmup": 5, "checkpoint": None})
+    assert (args, options) == ((7, 3, "curvature", 11), {"warmup": 5, "checkpoint": None})
     np.testing.assert_allclose(fit.params["h"], plain.fit(chain[1], weights=np.full(40, 2.0)).params["h"])
+
+
+@pytest.mark.parametrize("calibrate", ["curvatur", "none", 3, np.array(["auto", "auto"])], ids=repr)
+def test_another_calibration_is_refused_before_the_fit(
+    chain: tuple[gm.Model, np.ndarray, Moments], calibrate: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delattr(gm.JointModel, "fit")
+    plain = gm.parse(CHAIN.replace("spike_slab(sd = 0.8, probability = pi)", "normal(0, pi)")).model()
+    for model in (plain, chain[0]):
+        refused("E507", lambda model=model: model.posterior(chain[1], calibrate=calibrate), "calibrate must be")
 
 
 def test_indicators_are_asked_for_where_there_are_some():
