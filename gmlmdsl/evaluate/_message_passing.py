@@ -295,7 +295,7 @@ def passed(flooding: Flooding, iterations: int, tolerance: float, damping: float
             residual = max(residual, _change([np.exp(m) for m in new], [np.exp(m) for m in now]))
         if residual <= tolerance:
             return Passed(new, True, done, residual)
-        for a, b in zip(new, now, strict=True):
+        for a, b in zip(new, now, strict=True) if damping else ():
             a *= 1 - damping
             a += damping * b
         now, laws = new, new_laws

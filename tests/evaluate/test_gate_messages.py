@@ -164,3 +164,12 @@ def test_sums_over_the_other_factors_are_subtracted_without_loss(penalty: float,
     np.testing.assert_allclose(found[0][possible], np.maximum(wanted[possible], flooding._floor), rtol=1e-15, atol=1e-12)
     assert (found[0][~possible] == -np.inf).all()
     np.testing.assert_allclose(beliefs[0], h.T + terms.sum(axis=1), rtol=1e-13)
+
+
+def test_impossible_values_on_a_chain_stay_impossible():
+    """Without damping, a message of -inf is not multiplied by 0."""
+    text = "model m { var x[i in range(6)] : range(3)  param h  factor h * x[i] for i in range(6)  require x[0] < 1  "
+    model = gm.parse(text + "require x[i + 1] >= x[i] and x[i + 1] <= x[i] + 1 for i in range(5) }").model()
+    found = model.marginals({"h": np.array(0.3)}, method="belief-propagation")
+    exact = model.marginals({"h": np.array(0.3)})
+    np.testing.assert_allclose(found["x"], exact["x"], rtol=0, atol=1e-12)
