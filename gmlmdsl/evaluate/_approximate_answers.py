@@ -229,11 +229,8 @@ def _possible(clamped: _Clamped, search: ModeSearch, ends: Array) -> Array:
     best = int(values.argmax())
     if values[best] > -np.inf:
         return ends[:, best]
-
-    def accepts(codes: Array) -> bool:
-        return bool(tables.log_potential(codes[tables.free, None])[0] > -np.inf)
-
-    found = searched(clamped.graph, clamped.held, clamped.codes, clamped.params, np.random.default_rng(0), accepts)
+    asked = clamped.graph, clamped.held, clamped.codes, clamped.params, np.random.default_rng(0)
+    found = searched(*asked, lambda codes: bool(tables.log_potential(codes[tables.free, None])[0] > -np.inf))
     if found is not None:
         return search.descended(found[tables.free, None].astype(int))[:, 0]
     message = "the search found no configuration of positive probability"

@@ -303,8 +303,9 @@ def _with(known: Array, cells: Array) -> Array:
 
 def impossible(held: Array) -> GmlmError:
     """Return E512 for a model without a configuration that agrees with the clamped cells."""
+    message = "no configuration has a positive, finite probability at these parameters"
+    cure = "pass finite parameters"
     if held.any():
         message = "no configuration agrees with the clamped cells: together they have probability zero"
-        return fail("E512", message, help="clamp fewer cells, or other values; see the `require`s of the model")
-    message = "no configuration has a positive, finite probability at these parameters"
-    return fail("E512", message, help="pass finite parameters; see the `require`s of the model")
+        cure = "clamp fewer cells, or other values"
+    return fail("E512", message, help=f"{cure}; see the `require`s of the model")

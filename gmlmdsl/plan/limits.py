@@ -142,9 +142,11 @@ PACKING_AT_ONCE = 1 << 16  # cells that are examined together
 ALIKE = 1e-9  # Entries are equal if they differ by less than this share of the largest entry.
 MOST_EXCHANGES = 1 << 14  # partial exchanges that a search examines
 MOST_PAIRINGS = 64  # exchanges of values in pairs that are used
-MOST_FORCED_VALUES = 1 << 24  # values of all instances of one group of `require`
+MOST_FORCED_VALUES = 1 << 22  # values of all factors together from whose zeros cells follow
 MOST_JOINED = 1 << 11  # cells among which sets of cells with different values are sought
-MOST_PROBED = 1 << 34  # table entries that all probes of single values may read
+# table entries that probes of single values may read, in all and since one was last excluded
+MOST_PROBED, MOST_PROBED_IN_VAIN = 1 << 29, 1 << 24
+READ_PER_TABLE = 1 << 12  # entries whose reading takes as long as the beginning of a table
 
 # Checks of a program with its inputs.
 # cells of a model that a check lowers, and members of an index that it tries
