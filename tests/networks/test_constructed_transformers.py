@@ -79,7 +79,7 @@ def constructed(net: Any, tables: np.ndarray) -> Any:
     return eqx.tree_at(old, net, tuple(jnp.asarray(a) for a in new))
 
 
-def built(tables: np.ndarray, steps: int) -> tuple[gm.Model, dict[str, Any]]:
+def built(tables: np.ndarray, steps: int) -> tuple[Any, dict[str, Any]]:
     model = gm.parse(TEXT, steps=steps).model()
     params = model.init_params(0)
     return model, {**params, "net": constructed(params["net"], tables)}
