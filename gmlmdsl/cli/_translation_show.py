@@ -137,9 +137,9 @@ def run_train(request: TrainRequest, recipe: Recipe, texts: Texts, out: Path) ->
     options = same_named(TrainJob, vars(request)) | {"model": name, "inputs": inputs}
     options |= {"direction": direction_of(request.languages, texts.reverse), "resume": not request.restart}
     job = TrainJob(checked=checked, texts=texts, folder=out, recipe=recipe, **options)
-    done = train_translator(job, note)
-    print(done.fit)
-    print(f"saved {done.bundle}; next: gmlm translate {done.bundle}")
+    fit, bundle = train_translator(job, note)
+    print(fit)
+    print(f"saved {bundle}; next: gmlm translate {bundle}")
 
 
 def _verify_validation(recipe: Recipe, texts: Texts) -> None:

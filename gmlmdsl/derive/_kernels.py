@@ -197,10 +197,10 @@ class RandomKernel(AbstractKernel):
         return draw_blocks(target, codes, blocks, drawn, correction)
 
 
-class CycleKernel(AbstractKernel):
-    """Kernel that runs other kernels in order."""
+class AbstractComposite(AbstractKernel):
+    """Kernel that is composed of other kernels."""
 
-    parts: tuple[AbstractKernel, ...]
+    parts: eqx.AbstractVar[tuple[AbstractKernel, ...]]
 
     def prepared(self, target: Target) -> AbstractKernel:
         return replace(self, parts=tuple(p.prepared(target) for p in self.parts))
@@ -227,6 +227,12 @@ class CycleKernel(AbstractKernel):
     def runs(self) -> int:
         return max(p.runs for p in self.parts)
 
+
+class CycleKernel(AbstractComposite):
+    """Kernel that runs other kernels in order."""
+
+    parts: tuple[AbstractKernel, ...]
+
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         codes, memories, found = state.codes, [], []
         for k, (part, memory) in enumerate(zip(self.parts, state.memory, strict=True)):
@@ -236,7 +242,7 @@ class CycleKernel(AbstractKernel):
         return State(codes, tuple(memories)), Info(*(jnp.concatenate(rows) for rows in zip(*found, strict=True)))
 
 
-class RepeatKernel(AbstractKernel):
+class RepeatKernel(AbstractComposite):
     """Kernel that runs another kernel several times within one step."""
 
     part: AbstractKernel
@@ -246,22 +252,11 @@ class RepeatKernel(AbstractKernel):
         return replace(self, part=self.part.prepared(target))
 
     @property
-    def updates(self) -> int:
-        return self.part.updates
-
-    @property
-    def pairs(self) -> int:
-        return self.part.pairs
-
-    @property
-    def remembers(self) -> bool:
-        return self.part.remembers
+    def parts(self) -> tuple[AbstractKernel, ...]:
+        return (self.part,)
 
     def memory(self, codes: Codes) -> PyTree:
         return self.part.memory(codes)
-
-    def held(self, cells: int) -> float:
-        return self.part.held(cells)
 
     @property
     def runs(self) -> int:
@@ -285,36 +280,11 @@ class RepeatKernel(AbstractKernel):
         return self.leave(target, carried), info
 
 
-class MixtureKernel(AbstractKernel):
+class MixtureKernel(AbstractComposite):
     """Kernel that runs one of several kernels, picked by weight for each chain independently."""
 
     parts: tuple[AbstractKernel, ...]
     weights: Float[Array, " parts"]
-
-    def prepared(self, target: Target) -> AbstractKernel:
-        return replace(self, parts=tuple(p.prepared(target) for p in self.parts))
-
-    def held(self, cells: int) -> float:
-        return max(p.held(cells) for p in self.parts)
-
-    @property
-    def runs(self) -> int:
-        return max(p.runs for p in self.parts)
-
-    @property
-    def updates(self) -> int:
-        return sum(p.updates for p in self.parts)
-
-    @property
-    def pairs(self) -> int:
-        return sum(p.pairs for p in self.parts)
-
-    @property
-    def remembers(self) -> bool:
-        return any(p.remembers for p in self.parts)
-
-    def memory(self, codes: Codes) -> PyTree:
-        return tuple(p.memory(codes) for p in self.parts)
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         chains = state.codes.shape[1]

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..explain import keyword_table
-from ..program import forms
+from ..explain import keyword_table, parts_of_graphs
+from ..program import NOISES, forms
 from ..syntax import FILE_WORDS, MODEL_WORDS, tree, words_after
 from ._document import Document
 from ._names import Declaration
 
-PARTS = ("nodes", "edges", "arcs", "triangles", "rows", "columns", "neighbours", "degree")
 # The keywords that begin a statement, by the braces around it; "" is the file.
 BEGIN = {
     "": (*FILE_WORDS, "param"),
@@ -22,11 +21,18 @@ BEGIN = {
     "mask": ("choose", "each"),
     "sampler": ("start", "update", "cycle", "repeat", "mixture", "temper"),
 }
+BEGUN = frozenset[str]().union(*BEGIN.values())
 NESTED = {"cycle": "sampler", "repeat": "sampler", "temper": "sampler", "mixture": "sampler"}
 CELLS = ("var", "latent", "given")
+ABOUT_MODELS = ("mask", "sampler", "verifier", "value")
+# The kinds of names that no expression takes; no statement about a model takes the last two either.
+NO_TERMS = ("model", "network", "domain", *ABOUT_MODELS, "param", "let")
+FINITE = ("range", "letters", "labels", "vocabulary", "spin", "bit")
+# A string, or what opens a string or a comment that the line does not end.
+QUOTED = re.compile(r'"[^"\\\n]*(?:\\[^\n][^"\\\n]*)*"|([#"])[^\n]*')
 MOST_LOOKED_AT = 2000  # characters before the place, for the call around it
 OPENS = re.compile(r"\b(model|mask|sampler|mixture|cycle|repeat|temper|choose|each|update)\b")
-ROOMS = ("graph", "network", "mask", "sampler", "verifier", "value")
+ROOMS = ("graph", "network", "sampler", "verifier", "value")
 # An unfinished path: its folder and the begun name.
 IMPORTED = re.compile(r'\s*import\s+"((?:[^"]*/)?)([^"/]*)\Z')
 BEGINS = r"(?:^|[{;])\s*"  # before a statement
@@ -55,14 +61,14 @@ class Completion:
 
 def completions(document: Document, offset: int) -> list[Completion]:
     """Return what may stand at a place, whatever begins with the word that is being written."""
-    line = document.text[:offset].rpartition("\n")[2]
+    before = QUOTED.sub(lambda m: m.group(1) or '""', document.text[:offset])
+    line = before.rpartition("\n")[2]
+    if line.count('"') % 2:
+        importer, written = os.path.realpath(document.path), document.text[:offset].rpartition("\n")[2]
+        found = (c for path in IMPORTED.finditer(written) for c in _files(importer, *path.groups()))
+        return sorted(found, key=lambda c: c.word)
     if "#" in line:
         return []
-    if line.count('"') % 2:
-        importer = os.path.realpath(document.path)
-        found = (c for path in IMPORTED.finditer(line) for c in _files(importer, *path.groups()))
-        return sorted(found, key=lambda c: c.word)
-    before = re.sub(r"#[^\n]*", "", document.text[:offset])
     begun = re.split(r"\W", line)[-1]
     return [c for c in _allowed(document, offset, before, line) if c.word.startswith(begun)]
 
@@ -99,35 +105,42 @@ def _inside(before: str, line: str, names: Mapping[str, Declaration]) -> Iterato
             yield from (d for d in _declared(names) if d.kind in kinds)
             yield from (c for room in rooms for c in _forms(room))
             return
-    called = _call(before)
+    if re.search(r"\bnoise\s*=\s*\{([^}]*,)?\s*\w*$", line):
+        yield from (Completion(word, "word") for word in NOISES)
+        return
+    called = call_around(before)
     if called:
         yield from _options(called, line)
     statement = STATEMENT.split(re.sub(r"\w*$", "", before))[-1]
     words, rules = words_after(statement) or ((), ("atom",))
+    about = statement.startswith(ABOUT_MODELS)
     if "atom" in rules:  # an expression
-        yield from _declared(names)
+        yield from (d for d in _declared(names) if d.kind not in NO_TERMS[: None if about else -2])
         yield from _forms("function")
     elif "attribute" in rules:  # a cell
         yield from (d for d in _declared(names) if d.kind in (*CELLS, "use"))
     elif "mask_expression" in rules:
         yield from (d for d in _declared(names) if d.kind == "mask")
         yield from _forms("mask")
-    for word in sorted(set(words).difference(*BEGIN.values())):
+    for word in sorted(w for w in words if "mask_expression" in rules or w not in BEGUN):
         yield Completion(word, "keyword", keyword_table()[word].does)
 
 
 # Places in a line where some forms and names alone may stand: the pattern of the line up to there, the
 # groups of the forms or their names, and the kinds of the names.
 PLACES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
-    (r"\bwhere\s+\w+\s*~\s*\w*$", ("mask",), ("mask",)),
     (rf"{BEGINS}({'|'.join(sorted(NAMED))})\s+\w*$", (), ()),
     (rf"{BEGINS}(update|conditional)\s+\w*$", (), ("var", "latent", "use")),
     (r"\bsees\s+(\w+\s*,\s*)*\w*$", (), CELLS),
     (r"\bstart\s+from\s+\w*$", (), ("sampler",)),
-    (r"~\s*\w*$", ("distribution",), ()),
-    (rf"{BEGINS}({'|'.join((*CELLS, 'param', 'input'))})\b[^;{{}}]*:\s*\w*$", ("type",), ("domain",)),
-    *((rf"{BEGINS}{r}\b[^={{]*=\s*\w*$", (r,), ("mask",) if r == "mask" else ()) for r in ROOMS),
-    (rf"{BEGINS}(domain|index)\b[^={{]*=\s*\w*$", ("type",), ()),
+    (r"\bconditional\b[^~;]*~\s*\w*$", (), ("network",)),
+    (r"^(?!.*\bwhere\b).*~\s*\w*$", ("distribution",), ()),
+    (rf"{BEGINS}(var|latent)\b[^;{{}}]*:\s*\w*$", FINITE, ("domain",)),
+    (rf"{BEGINS}param\b[^;{{}}]*:\s*\w*$", ("real", "positive", "simplex", "ordered"), ()),
+    (rf"{BEGINS}(given|input)\b[^;{{}}]*:\s*\w*$", ("type",), ("domain",)),
+    *((rf"{BEGINS}{r}\b[^={{]*=\s*\w*$", (r,), ()) for r in ROOMS),
+    (rf"{BEGINS}domain\b[^={{]*=\s*\w*$", FINITE, ()),
+    (rf"{BEGINS}index\b[^={{]*=\s*\w*$", ("range",), ("index", "graph", "domain")),
     (rf"{BEGINS}((mask|sampler|verifier|value)\s+\w+\s+for|use)\s+\w*$", (), ("model",)),
     (rf"{BEGINS}gauge\s+\w*$", ("gauge",), ()),
     (r"\bin\s+\w*$", ("range",), ("index", "graph", "domain")),
@@ -145,7 +158,7 @@ def _forms(room: str) -> Iterator[Completion]:
 def _of_part(document: Document, declared: Declaration | None) -> Iterator[Completion]:
     """Yield what may stand after `name.`: the parts of a graph, or the names of a copied model."""
     if declared is not None and declared.kind == "graph":
-        yield from (Completion(part, "part") for part in PARTS)
+        yield from (Completion(part, "part", does) for part, does in parts_of_graphs().items())
     elif declared is not None and isinstance(declared.statement, tree.Use):
         copied = document.names.models.get(declared.statement.model.name, {})
         yield from (Completion(d.name, d.kind, d.text) for d in copied.values())
@@ -153,17 +166,21 @@ def _of_part(document: Document, declared: Declaration | None) -> Iterator[Compl
 
 def _options(called: str, line: str) -> Iterator[Completion]:
     """Yield the options of the form whose parentheses are open, or the words of the option."""
-    found = [f for f in forms.FORMS if f.name == called]
-    option = re.search(r"\b(\w+)\s*=\s*\w*$", line)
-    for form in found:
-        for o in form.options:
-            if option is not None and option.group(1) == o.name:
-                yield from (Completion(word, "word", o.doc) for word in o.words)
-            elif option is None and o.named:
-                yield Completion(o.name, "option", f"{o.doc}; by default {o.default}" if o.default else o.doc)
+    written = re.search(r"\b(\w+)\s*=\s*\w*$", line)
+    for name, does, words in options_of(called):
+        if written is not None and written.group(1) == name:
+            yield from (Completion(word, "word", does) for word in words)
+        elif written is None:
+            yield Completion(name, "option", does)
 
 
-def _call(before: str) -> str:
+def options_of(called: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield the name, the meaning and the words of each named option of the forms of a name."""
+    for o in (o for f in forms.FORMS if f.name == called for o in f.options if o.named):
+        yield o.name, o.doc + f"; by default {o.default}" * bool(o.default), o.words
+
+
+def call_around(before: str) -> str:
     """Return the name before the innermost open parenthesis, "" if none is open."""
     depth = 0
     for k in range(len(before) - 1, max(-1, len(before) - MOST_LOOKED_AT), -1):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 
 from .._diagnostics import GmlmError, Span
-from ..explain import explain, meanings_of
+from ..explain import explain, meanings_of, parts_of_graphs
 from ..program import Program
+from ._completion import call_around, options_of
 from ._document import Document
 from ._names import Declaration
-from ._outline import size
+from ._outline import WORDS, size
 
 MOST_LINES = 40  # of an explanation
 MOST_VALUES = 12  # more values are abbreviated
-WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def hover(document: Document, offset: int) -> tuple[str, Span] | None:
@@ -21,21 +21,33 @@ def hover(document: Document, offset: int) -> tuple[str, Span] | None:
 
     For a name the text is its declaration. For a variable or parameter it also has the shape and
     the values, if these are known. For a mask or sampler it also has the formulas that are derived
-    from it, if the program has no error. For a word of the language the text is its meaning.
+    from it, if the program has no error. For a word of the language, an option or a part of a graph
+    the text is its meaning.
     """
     found = document.names.at(offset)
     if found is not None:
         return _of_name(document, found.declaration), found.span
-    word = next((m for m in WORD.finditer(document.text) if m.start() <= offset <= m.end()), None)
-    meanings = meanings_of(word.group()) if word is not None else []
-    if word is None or not meanings:
-        return None
+    for word in (m for m in WORDS.finditer(document.text) if m.start() <= offset <= m.end()):
+        span = Span(document.source, word.start(), word.end())
+        return ("\n\n---\n\n".join(parts), span) if (parts := _of_word(document, word)) else None
+    return None
+
+
+def _of_word(document: Document, at: re.Match[str]) -> list[str]:
+    """Return the meanings of a word that is no declared name."""
+    word, before = at.group(), document.text[: at.start()]
+    if before.endswith("."):
+        meant = parts_of_graphs().items()
+        return [f"**{word}: a part of a graph**\n\n{does}" for part, does in meant if part == word]
+    if re.match(r"\s*=(?!=)", document.text[at.end() :]) and (called := call_around(before)):
+        found = (does for name, does, _ in options_of(called) if name == word)
+        return [f"**{word}: an option of `{called}`**\n\n{does}" for does in found]
     parts = []
-    for m in meanings:
+    for m in meanings_of(word):
         forms = "".join(f"\n```gmlm\n{form}\n```" for form in m.forms)
         options = "".join(f"\n- `{name}`: {text}" for name, text in m.options.items())
         parts.append(f"**{m.title}**\n\n{m.does}\n{forms}\n{options}".rstrip())
-    return "\n\n---\n\n".join(parts), Span(document.source, word.start(), word.end())
+    return parts
 
 
 def _of_name(document: Document, d: Declaration) -> str:

@@ -97,7 +97,7 @@ def shapes(document: Document) -> Iterator[tuple[Span, str]]:
 
 
 def size(document: Document, d: Declaration) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return the shape of a variable or parameter, and the labels of a cell's values; () for what is not known."""
+    """Return the shape of a variable or parameter, and its values or type; () for what is not known."""
     lowered = document.lowered.get(d.model) if d.kind in SIZED else None
     if lowered is None:
         return (), ()
@@ -105,7 +105,9 @@ def size(document: Document, d: Declaration) -> tuple[tuple[int, ...], tuple[str
     cells = next((v for v in (*graph.variables, *graph.given) if v.name == d.name), None)
     if cells is not None:
         return cells.shape, tuple(map(str, cells.labels))
-    return next((p.shape for p in graph.parameters if p.name == d.name), ()), ()
+    for p in (p for p in graph.parameters if p.name == d.name):
+        return p.shape, ({"bounded": f"{p.lower:g} to {p.upper:g}"}.get(p.kind, p.kind),)
+    return (), ()
 
 
 def _behind(d: Declaration) -> Span:

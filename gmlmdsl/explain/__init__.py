@@ -14,6 +14,7 @@ from ._keywords import (
     is_word_or_code,
     keyword_table,
     meanings_of,
+    parts_of_graphs,
     sections_of_rooms,
     words_of_the_language,
 )

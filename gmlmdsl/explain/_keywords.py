@@ -67,6 +67,11 @@ def words_of_the_language() -> list[str]:
     return list(dict.fromkeys([*keyword_table(), *(form.name for form in forms.FORMS)]))
 
 
+def parts_of_graphs() -> dict[str, str]:
+    """Return what may follow the name of a graph and a dot, with its meaning."""
+    return _data()["part"]
+
+
 def sections_of_rooms() -> dict[str, str]:
     """Return the sections of the reference that list the forms, by the kind of the forms."""
     return _data()["section"]

@@ -3,6 +3,7 @@
 from . import _forms as forms
 from . import ir
 from ._allow import apply_allowances as allowed
+from ._arguments import NOISES
 from ._check import ParsedText as ParsedText
 from ._check import added_let, check_file, check_source, checked_texts, checker_of, clean_fixes
 from ._check import of_added as of_added

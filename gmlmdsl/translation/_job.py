@@ -68,16 +68,8 @@ class TrainJob:
     byte_fallback: bool = False
 
 
-@dataclass(frozen=True)
-class TrainedJob:
-    """A trained translator and the path of its bundle."""
-
-    fit: NetworkFit
-    bundle: Path
-
-
-def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: None) -> TrainedJob:
-    """Train one translator; see `TrainJob`.
+def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: None) -> tuple[NetworkFit, Path]:
+    """Train one translator, and return it with the path of its bundle; see `TrainJob`.
 
     Raises:
         GmlmError: for a program, text or options that do not fit together.
@@ -96,7 +88,7 @@ def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: N
         fit = _trained(job, model, mask, vocabulary, texts, overlap, tell)
         bundle = job.folder / f"{job.model}.bundle"
         write_translator(bundle, fit, program, vocabulary, job.direction, job.sampler)
-        return TrainedJob(fit, bundle)
+        return fit, bundle
 
 
 def _given_vocabulary(job: TrainJob) -> Vocabulary | None:

@@ -109,7 +109,21 @@ sampler walk { update x[K] where K ~ one }
         ("index s = r", {"range"}, {"repeat"}),
         ("mask k for i", {"ising"}, {"if"}),
         ("# fac", set(), {"factor"}),
-        ("mask two = subsets(", {"x", "h", "site", "sum"}, set()),
+        ("mask two = subsets(", {"x", "site", "sum"}, {"h", "one", "walk", "ising"}),
+        ("mask two = mi", {"mixture"}, {"min"}),
+        ("sampler t { update x[K] where K ~ mi", {"mixture"}, {"min"}),
+        ('domain d = letters("(")\nma', {"mask"}, {"max"}),
+        ('domain d = labels("#", "\\"")\nma', {"mask"}, {"max"}),
+        ('model other { var y : labels("#", "b"); fac', {"factor"}, set()),
+        ('domain d = labels("fac', set(), {"factor"}),
+        ("mask two = everything(x, noise = {", {"hide", "uniform", "keep"}, {"x"}),
+        ("mask two = everything(x, noise = {hide: 0.5, u", {"uniform"}, {"h"}),
+        ("index s = ", {"range", "site", "G"}, {"real", "positive", "bit"}),
+        ("domain s = ", {"range", "bit", "letters"}, {"real", "positive", "simplex"}),
+        ("model other { latent y : ", {"bit", "yes"}, {"real", "positive"}),
+        ("model other { param y : ", {"positive", "simplex"}, {"bit", "spin"}),
+        ("model other { var y : spin  factor ", {"y", "n", "G"}, {"one", "walk", "ising", "other"}),
+        ("network net = transformer()\nmodel other { var y : spin  conditional y ~ ", {"net"}, {"normal"}),
         ("mask two for ising = subsets(", {"x"}, set()),
         ("sampler t { update ", {"x"}, {"where", "site", "h", "sum", "one"}),
         ("sampler t { update {", {"x"}, {"site", "h", "sum", "one"}),
@@ -265,7 +279,7 @@ def test_shape_and_values_are_shown_of_a_name():
         shown = {word: hover(document, text.index(word)) for word in ("x[i in site]", "h[i in site]", "y :", "one = ")}
         return {word: found[0].splitlines()[-1] for word, found in shown.items() if found is not None}
 
-    known = {"x[i in site]": "shape (4); values -1, 1", "h[i in site]": "shape (4)", "y :": "values a, b, .., p"}
+    known = {"x[i in site]": "shape (4); values -1, 1", "h[i in site]": "shape (4); values real", "y :": "values a, b, .., p"}
     assert ends(text) == known | {"one = ": "```"}
     unknown = dict.fromkeys(("x[i in site]", "h[i in site]", "one = "), "```")
     assert ends(text.replace("input n : int = 4", "input n : int")) == unknown | {"y :": "values a, b, .., p"}
@@ -305,3 +319,32 @@ def test_an_edited_text_has_the_diagnostics_of_a_new_one(path: Path):
         new = Document(str(path), edit)
         assert document.diagnostics == new.diagnostics
         assert list(shapes(document)) == list(shapes(new))
+
+
+@pytest.mark.parametrize(
+    ("line", "word", "wanted", "unwanted"),
+    [
+        ("graph G = chain(n)\nparam J[(i, j) in G.edges]", "edges", "each pair once", "an input"),
+        ("graph G = chain(n)\nparam J[i in G.nodes]", "nodes", "a part of a graph", ""),
+        ("mask two = subsets(x, size = 1)", "size", "an option of `subsets`", ""),
+        ("sampler w = refinement(order = random)", "order", "an option of `refinement`", ""),
+    ],
+)
+def test_the_pointer_shows_what_a_word_means_at_its_place(line: str, word: str, wanted: str, unwanted: str):
+    text = TEXT.replace("graph G = chain(n)\n", "") + line
+    shown = hover(Document("m.gmlm", text), text.rindex(word))
+    assert shown is not None and wanted in shown[0] and not (unwanted and unwanted in shown[0])
+
+
+@pytest.mark.parametrize(("type_", "wanted"), [("positive", "values positive"), ("real(lower = 0, upper = 2)", "values 0 to 2")])
+def test_the_pointer_shows_the_type_of_a_parameter(type_: str, wanted: str):
+    text = f"model m {{ var y : spin  param t : {type_}  factor t * y }}"
+    shown = hover(Document("m.gmlm", text), text.index("t :"))
+    assert shown is not None and wanted in shown[0]
+
+
+@pytest.mark.parametrize("line", ["# a factor of two", 'domain d = labels("factor", "b")', "model other { param other_factor }"])
+def test_words_of_remarks_and_texts_have_no_meaning(line: str):
+    text = TEXT + line
+    shown = hover(Document("m.gmlm", text), text.rindex("factor") + 1)
+    assert shown is None or "keyword" not in shown[0]
