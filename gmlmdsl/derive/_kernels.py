@@ -245,15 +245,13 @@ class CycleKernel(AbstractComposite):
 class RepeatKernel(AbstractComposite):
     """Kernel that runs another kernel several times within one step."""
 
-    part: AbstractKernel
+    parts: tuple[AbstractKernel]
     count: int = eqx.field(static=True)
 
-    def prepared(self, target: Target) -> AbstractKernel:
-        return replace(self, part=self.part.prepared(target))
-
     @property
-    def parts(self) -> tuple[AbstractKernel, ...]:
-        return (self.part,)
+    def part(self) -> AbstractKernel:
+        """The kernel that is repeated."""
+        return self.parts[0]
 
     def memory(self, codes: Codes) -> PyTree:
         return self.part.memory(codes)

@@ -172,7 +172,7 @@ class _Builder:
 
     def repeat(self, kernel: ir.Repeat) -> Planned:
         part = self.in_order(kernel.body)
-        return Planned(RepeatKernel(part.kernel, repeat_count(self.lowered, kernel)), part.lines, part.pairs)
+        return Planned(RepeatKernel((part.kernel,), repeat_count(self.lowered, kernel)), part.lines, part.pairs)
 
     def mixture(self, kernel: ir.KernelMixture) -> Planned:
         weights = row_weights(self.lowered, kernel)
