@@ -89,13 +89,6 @@ def _touches(group: Group, blocks: Blocks, n_cells: int) -> Bool[Array, "blocks 
     return (scope == members).any(axis=(2, 3))
 
 
-def _same_positions(
-    listed: Int[Array, "listed members"], blocks: Int[Array, "blocks members"], n_cells: int
-) -> Bool[Array, "blocks listed"]:
-    """Return for each block which listed block it equals, if any."""
-    return _same_block(listed, blocks[..., None], n_cells)[..., 0]
-
-
 def _same_block(
     listed: Int[Array, "listed members"], blocks: Int[Array, "blocks members rows"], n_cells: int
 ) -> Bool[Array, "blocks listed rows"]:
@@ -182,7 +175,7 @@ class WeightedListLaw(AbstractMaskLaw):
     def block_probabilities(self, params: Params, codes: Codes, blocks: Int[Array, "blocks members"]) -> Float[Array, "blocks rows"]:
         weights = self.block_weights(params, codes)
         total = weights.sum(axis=0)
-        mine = _same_positions(self.blocks, blocks, self.n_cells).astype(weights.dtype)
+        mine = _same_block(self.blocks, blocks[..., None], self.n_cells)[..., 0].astype(weights.dtype)
         return mine @ weights / jnp.where(total > 0, total, 1.0)[None]
 
 

@@ -39,6 +39,9 @@ def _recent(cache: OrderedDict[bytes, T], known: Array, make: Callable[[], T]) -
     return cache[key]
 
 
+CLAMPED = "the clamped values of"  # the words before the names of known cells in messages
+
+
 class Contractions:
     """The plans and contractions of a model, by the set of known cells; the last few are cached."""
 
@@ -183,25 +186,38 @@ class Contractions:
         return seen_term(self.graph, c, summed[:, None], codes) if summed.any() else None
 
     def clamped(self, clamp: Clamp | None, params: Params) -> tuple[Array, Array]:
-        """Return which cells are clamped, and their values.
+        """Return which cells are clamped, and their values, with those that follow."""
+        return self.with_following(*clamped_cells(self.graph, clamp), params)
 
-        Cells whose values follow from these are added if the contraction of all cells is not
-        affordable. If parameters are traced, they follow from factors without parameters.
+    def with_following(self, held: Array, codes: Array, params: Params, where: str = CLAMPED) -> tuple[Array, Array]:
+        """Return which cells are known, and their values.
+
+        Cells whose values follow from these and from requirements are added if the contraction of
+        all cells is not affordable. If parameters are traced, they follow from factors without
+        parameters.
+
+        Args:
+            held: booleans of the known cells.
+            codes: their values, shape (cells,).
+            params: parameters.
+            where: the words before the names of known cells in messages.
 
         Raises:
             GmlmError: E512 where some cell has no value left.
         """
-        held, codes = clamped_cells(self.graph, clamp)
-        if not held.any() or self.is_affordable():
+        if self._may_hold_all() or not (held.any() or self.graph.requires):
             return held, codes
         known = {name: np.asarray(a, float) for name, a in params.items() if not is_traced(a)}
-        return forced_cells(self.graph, held, codes, known)
+        return forced_cells(self.graph, held, codes, known, where)
 
     def affordable(self, what: str) -> derive.Contraction | None:
         """Return the contraction of all cells, or None if its cost or its tables are too large."""
-        if not self.is_affordable() or self._kept_bytes(self.plan(np.zeros(self.graph.n_cells, bool), what)) > BUDGET.held:
-            return None
-        return self.whole(what)[1]
+        return self.whole(what)[1] if self._may_hold_all() else None
+
+    def _may_hold_all(self) -> bool:
+        """Return whether the contraction of all cells and its tables are affordable."""
+        nothing = np.zeros(self.graph.n_cells, bool)
+        return self.is_affordable() and self._kept_bytes(self.plan(nothing, "")) <= BUDGET.held
 
     def _kept_bytes(self, plan: Elimination) -> float:
         return derive.float_type().itemsize * plan.flops
@@ -217,8 +233,8 @@ class Contractions:
         return known.tobytes() in self._plans and self.plan(known, "").flops <= most
 
 
-def forced_cells(graph: FactorGraph, held: Array, codes: Array, params: Mapping[str, Array]) -> tuple[Array, Array]:
-    """Return clamped cells with those whose values follow from them, see `with_forced`.
+def forced_cells(graph: FactorGraph, held: Array, codes: Array, params: Mapping[str, Array], where: str = CLAMPED) -> tuple[Array, Array]:
+    """Return known cells with those whose values follow from them, see `with_forced`.
 
     Raises:
         GmlmError: E512 where some cell has no value left.
@@ -227,7 +243,11 @@ def forced_cells(graph: FactorGraph, held: Array, codes: Array, params: Mapping[
     if found is None:
         tries = with_forced(graph, held, codes, params, False) is not None
         # Trials are slow; without clamped cells they tell whether the model itself is impossible.
-        raise contradiction(graph, held, lambda k: with_forced(graph, k, codes, params, tries or not k.any()) is not None)
+
+        def possible(known: Array) -> bool:
+            return with_forced(graph, known, codes, params, tries or not known.any()) is not None
+
+        raise contradiction(graph, held, possible, where)
     return found
 
 
@@ -252,9 +272,7 @@ def verify_possible(value: Array, held: Array) -> None:
         raise impossible(held)
 
 
-def contradiction(
-    graph: FactorGraph, held: Array, possible: Callable[[Array], bool | None], where: str = "the clamped values of"
-) -> GmlmError:
+def contradiction(graph: FactorGraph, held: Array, possible: Callable[[Array], bool | None], where: str = CLAMPED) -> GmlmError:
     """Return E512 that names known cells of which none can be left out, if the others are possible.
 
     The cells are sought by halves, from the first to the last and from the last to the first. The

@@ -57,16 +57,17 @@ def log_partition(kept: Contractions, device: derive.Graph, params: Params, give
     Raises:
         GmlmError: E601 with the cost if it is above the budget, before any work.
     """
-    engine = kept.on_host(np.zeros(kept.graph.n_cells, bool), params)
+    held, codes = _start(kept, None, given, params)
+    engine = kept.on_host(held, params)
     if engine is not None:
-        return working(engine.log_sums(known_rows(kept.graph, given)).values)
-    _, c = kept.whole("log Z", keeps=False)
-    unary = _term(device, c)
+        return working(engine.log_sums(codes).values)
+    _, c = kept.holding(held, "log Z", keeps=False)
 
-    def log_z(codes: jax.Array) -> jax.Array:
-        return log_sums(device, params, codes, c) if c.loop is None else _passed(device, params, codes, c, unary)[1]
+    def log_z(some: tuple[jax.Array, jax.Array | None]) -> jax.Array:
+        asked, unary = (device, params, some[0], c), _term(device, c, some[1])
+        return log_sums(*asked) if unary is None else _passed(*asked, unary)[1]
 
-    return over_rows(log_z, known_rows(kept.graph, given), params, c.entries)
+    return over_rows(log_z, (codes, kept.seen(c, held, codes)), params, c.entries)
 
 
 def log_sums_of_rows(kept: Contractions, params: Params, codes: Array) -> Array | None:
@@ -302,7 +303,7 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
         codes = jnp.pad(x.codes, ((0, more), (0, 0)), constant_values=-1)
         found = traced_marginals(kept, device, params, np.pad(~x.lacks[0], (0, more)), codes)
         return by_variable(graph, jnp.where(x.is_invalid, jnp.nan, found), lead)
-    known, here, patterns = _known_of_rows(graph, x)
+    known, here, patterns = _known_of_rows(kept, params, x)
     if is_traced(params):
         parts = [(rows, traced_marginals(kept, device, params, pattern, here[:, rows])) for pattern, rows in patterns]
         return by_variable(graph, placed(here.shape[1], parts, (graph.n_random, device.most_values)), lead)
@@ -324,18 +325,26 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
     return by_variable(graph, full, lead)
 
 
-def _known_of_rows(graph: FactorGraph, x: Data) -> tuple[Array, Array, list[tuple[Array, Array]]]:
+def _known_of_rows(kept: Contractions, params: Params, x: Data) -> tuple[Array, Array, list[tuple[Array, Array]]]:
     """Return which cells of each row are known, their codes, and the rows by known cells.
 
+    Cells whose values follow are known too if the rows are few, see `Contractions.with_following`.
+
     Args:
-        graph: the factor graph, whose last cells are the partial sums, which no row knows.
+        kept: the contractions of the model. The last cells of its graph are the partial sums, which
+            no row knows.
+        params: parameters.
         x: the rows.
     """
+    graph = kept.graph
     codes = np.pad(x.codes, ((0, graph.n_cells - len(x.codes)), (0, 0)), constant_values=-1)
     known = codes >= 0
     if graph.row_cell is not None:
         known[graph.row_cell] = False  # The row cell is not summed out.
-    return known, np.maximum(codes, 0).astype(np.int32), list(grouped(known.T))
+    codes = np.maximum(codes, 0).astype(np.int32)
+    for r in range(codes.shape[1] * (codes.shape[1] <= limits.MOST_HOST_ROWS)):
+        known[:, r], codes[:, r] = kept.with_following(known[:, r], codes[:, r], params, f"row {r} of x at")
+    return known, codes, list(grouped(known.T))
 
 
 def _rows_on_host(
@@ -533,7 +542,7 @@ def modes_of_rows(kept: Contractions, device: derive.Graph, params: Params, x: D
     Raises:
         GmlmError: E601 with the cost; E512 for a row whose known cells are impossible together.
     """
-    graph, (known, here, patterns) = kept.graph, _known_of_rows(kept.graph, x)
+    graph, (known, here, patterns) = kept.graph, _known_of_rows(kept, params, x)
     found, values = here.copy(), np.zeros(here.shape[1], derive.float_type())
     for pattern, rows in patterns:
         part = _mode_on_host(kept, device, params, pattern, here[:, rows], rows)
@@ -603,21 +612,25 @@ def _mode(
 
 
 def _satisfying(graph: FactorGraph, device: derive.Graph, params: Params, held: Array, codes: Array) -> tuple[Array, Array] | None:
-    """Return codes (cells, 1) that satisfy all requirements, and their unnormalised log p.
+    """Return codes (cells, rows) that satisfy all requirements, and their unnormalised log p.
 
-    None is returned if other factors have free cells, if there are several rows, or if a search
-    finds nothing.
+    None is returned if other factors have free cells, if there are many rows, or if a search finds
+    nothing.
     """
     free = np.append(~held, False)
-    if codes.shape[1] != 1 or any(g.kind != "require" and free[g.cells].any() for g in graph.groups if g.n):
+    others = (g for g in graph.groups if g.n and g.kind != "require")
+    if codes.shape[1] > limits.MOST_HOST_ROWS or any(free[g.cells].any() for g in others):
         return None
 
     def value(found: Array) -> Array:
-        return np.asarray(derive.compiled.log_potential(device, params, jnp.asarray(found[:, None])))
+        return np.asarray(derive.compiled.log_potential(device, params, jnp.asarray(found)))
 
     known, rng = {name: np.asarray(a, float) for name, a in params.items()}, np.random.default_rng(0)
-    found = searched(graph, held, codes[:, 0], known, rng, lambda c: bool(value(c)[0] > -np.inf))
-    return None if found is None else (found[:, None], value(found))
+    rows = [searched(graph, held, r, known, rng, lambda c: value(c[:, None])[0] > -np.inf) for r in codes.T]
+    if any(row is None for row in rows):
+        return None
+    found = np.stack(rows, axis=1)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    return found, value(found)
 
 
 def independent_kernel(

@@ -513,7 +513,10 @@ def notes_on(fit: Noted, errors: str) -> Array:
     notes = np.full(len(status.separated), "", object)
     if errors == "sandwich" and "sandwich" in fit.determined:
         notes = _on_errors(fit)
-    if errors == "laplace" and not _is_likelihood(fit):
+    # A row's loss is -log p of all reachable cells given the rest if every block contains all cells
+    # that the mask can reach. Otherwise the terms of a row are dependent, their Hessian is not the
+    # covariance of their gradient, and its inverse is not a covariance.
+    if errors == "laplace" and fit.meta.get("mean_block_size") != fit.meta.get("reached"):
         notes = np.full(len(notes), NO_LAPLACE, object)
     if status.shrunk is not None:
         notes = np.where(status.shrunk, np.where(notes == "", "shrunk", notes + "; shrunk"), notes)
@@ -522,16 +525,6 @@ def notes_on(fit: Noted, errors: str) -> Array:
     notes = np.where(status.separated != 0, "no finite estimate", np.where(status.undetermined, "not determined", notes))
     whose = np.repeat([p.name for p in fit.graph.parameters], [p.size for p in fit.graph.parameters])
     return np.where(np.isin(whose, list(fixed)), "fixed", notes)
-
-
-def _is_likelihood(fit: Noted) -> bool:
-    """Return whether each row's loss is -log p of all reachable cells given the rest.
-
-    This is the case if every block contains all cells that the mask can reach. Otherwise the terms
-    of a row are dependent, their Hessian is not the covariance of their gradient, and its inverse
-    is not a covariance.
-    """
-    return fit.meta.get("mean_block_size") == fit.meta.get("reached")
 
 
 def _on_errors(fit: Noted) -> Array:

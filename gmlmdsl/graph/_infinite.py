@@ -65,19 +65,12 @@ def verify_finite(graph: FactorGraph, groups: Sequence[FactorGroup]) -> tuple[Di
 
 
 def _verify(graph: FactorGraph, group: FactorGroup) -> Diagnostic | None:
-    if not group.n or _is_tame(group, int(graph.sizes.max(initial=1))):
+    # Bounds alone may show that all parts without parameters are finite, with divisors that are not 0.
+    if not group.n or _are_finite(group, _fixed_parts(group.root), int(graph.sizes.max(initial=1))):
         return None
     sizes = np.append(graph.sizes, 1)[group.cells].max(axis=0, initial=1).tolist()
     notes = [_tried(graph, group.take(rows), piece, joint) for rows, piece, joint in tried(group, sizes, graph.n_cells)]
     return next((n for n in notes if n is not None), None)
-
-
-def _is_tame(group: FactorGroup, most_values: int) -> bool:
-    """Return whether bounds alone show that all parts without parameters are finite.
-
-    Their divisors must not be able to be 0, either.
-    """
-    return _are_finite(group, _fixed_parts(group.root), most_values)
 
 
 def _is_probability(group: FactorGroup, most_values: int) -> bool:

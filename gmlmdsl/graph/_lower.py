@@ -120,7 +120,8 @@ class Lowering:
             case ir.LetValue():
                 return self.let(e, turns)
             case ir.Operation():
-                return Apply(e.operator, self.parts([(o, turns) for o in e.operands]), e.span)
+                operands = self.parts([(o, turns) for o in e.operands])
+                return self.applied(Apply(e.operator, operands, e.span))
             case ir.Choice():
                 return self.choice(e, turns)
         return self.compound(e, turns)
@@ -144,6 +145,21 @@ class Lowering:
                 found.append(self.lower(e, turns))
         faults.tell()
         return tuple(found)
+
+    def applied(self, node: Apply) -> Node:
+        """Return an operation; the logarithm of an entry is an entry of a table of logarithms.
+
+        Float32 has the logarithms of all entries, but not the entries below 1e-38.
+        """
+        match node:
+            # The checks of values name an entry that is negative.
+            case Apply("log", (Gather("", k) as entry,)) if k not in self._given and (self.tables[k] >= 0).all():
+                if f"log {k}" not in self._tables:
+                    self._tables[f"log {k}"] = len(self.tables)
+                    with np.errstate(divide="ignore"):
+                        self.tables.append(np.log(self.tables[k]))
+                return replace(entry, table=self._tables[f"log {k}"])
+        return node
 
     def choice(self, e: ir.Choice, turns: Turns) -> Node:
         """Lower `if`.

@@ -202,7 +202,7 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
         )
         scope.report("E309", message, where.mask.span, "reaches further", help=help, related=place, fix=fix)
         return None
-    single = _single_cells(mask.body, model, scope)
+    single = all(_is_of_single_cells(leaf, model, scope) for leaf in mask.body.leaves())
     if s.independently:
         _check_independent(s, model, mask.body.hidden_variables(), single, mask.adaptive, scope)
     elif mask.body.has_least_confident:
@@ -319,11 +319,6 @@ def _within(s: tree.Update, block: str, scope: Scope) -> str | None:
         help, fix = f"write `{text}`", Fix(s.target.span, text, guess=True)
     scope.report("E308", f"the update does not use its block `{block}`", s.target.span, f"no `{block}` here", help=help, fix=fix)
     return None
-
-
-def _single_cells(body: MaskBody, model: Model, scope: Scope) -> bool:
-    """Return whether each block is known to have one cell."""
-    return all(_is_of_single_cells(leaf, model, scope) for leaf in body.leaves())
 
 
 def _is_of_single_cells(leaf: MaskBody, model: Model, scope: Scope) -> bool:

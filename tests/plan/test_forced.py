@@ -201,3 +201,63 @@ def test_values_are_tried_no_longer_than_what_they_may_read() -> None:
     began = time.process_time()
     assert with_forced(model.graph, held, codes, {}) is not None
     assert time.process_time() - began < 5
+
+
+def test_cells_that_a_requirement_fixes_need_no_clamp() -> None:
+    """The numbers of a Sudoku as requirements, of which the sum over all cells is not affordable."""
+    held, codes = cells(PUZZLES["single"])
+    givens = np.stack([*np.divmod(np.flatnonzero(held), 9), codes[held]], axis=1)
+    text = SUDOKU.read_text(encoding="utf-8").replace(
+        "\nmodel sudoku {", "\ninput g[e, 3] : int\nindex clue = range(e)\nmodel sudoku {\n", 1
+    )
+    text = text.replace("\n}", "\n  require s[g[k, 0], g[k, 1]] == g[k, 2] for k in clue\n}", 1)
+    model = gm.parse(text, g=givens).model()
+    assert model.log_partition({}) == pytest.approx(0)
+    assert is_solved(model.marginals({})["s"].argmax(axis=-1))
+    draws = model.sample({}, "exact", draws=1, chains=2, progress=False)
+    assert is_solved(np.asarray(draws.posterior["s"])[1, 0])
+    with pytest.raises(gm.GmlmError, match="E601"):
+        gm.load(SUDOKU).model().log_partition({})
+
+
+def test_log_z_of_what_requirements_leave() -> None:
+    """A wide grid of which requirements fix every eighth column: log Z is the sum over the strips."""
+    text = """
+    graph G = grid(24, 24)
+    model m {
+      var x[i in G.nodes] : spin
+      factor 0.3 * x[i] * x[j] for (i, j) in G.edges
+      require x[i] == 1 for i in G.nodes if i % 8 == 7
+    }
+    """
+    whole = gm.parse(text).model()
+    clamp = {"x": {i: 1 for i in range(24 * 24) if i % 8 == 7}}
+    free = gm.parse(text.replace("require x[i] == 1 for i in G.nodes if i % 8 == 7", "")).model()
+    p = whole.marginals({})["x"]
+    np.testing.assert_allclose(p, free.marginals({}, clamp=clamp)["x"], atol=1e-6)
+    strip = np.zeros((1 << 7, 1))
+    states = 2 * ((np.arange(1 << 7)[:, None] >> np.arange(7)) & 1) - 1
+    rows = [0.3 * ((states[:, 1:] * states[:, :-1]).sum(axis=1) + states[:, 6] + (states[:, 0] if k else 0)) for k in range(3)]
+    total = 3 * 23 * 0.3  # the edges within the fixed columns
+    for row in rows:
+        strip = row
+        for _ in range(23):
+            between = 0.3 * states @ states.T + strip[:, None]
+            top = between.max(axis=0)
+            strip = row + top + np.log(np.exp(between - top).sum(axis=0))
+        total += strip.max() + np.log(np.exp(strip - strip.max()).sum())
+    assert float(whole.log_partition({})) == pytest.approx(total, rel=1e-6)
+
+
+def test_cells_follow_in_rows_of_data_too() -> None:
+    model = gm.load(SUDOKU).model()
+    rows = np.stack([np.where(*cells(PUZZLES[name]), -1) for name in ("single", "hidden", "probed")]).reshape(-1, 9, 9)
+    found = model.marginals({}, x=rows, missing=-1)["s"].argmax(axis=-1)
+    assert all(is_solved(codes) for codes in found) and (found[rows >= 0] == rows[rows >= 0]).all()
+    np.testing.assert_array_equal(model.map({}, x=rows, missing=-1).configuration, found)
+    harder = np.stack([np.where(*cells(PUZZLES["searched"]), -1)] * 2).reshape(-1, 9, 9)
+    assert all(is_solved(codes) for codes in model.map({}, x=harder, missing=-1).configuration)
+    wrong = rows[:2].copy()
+    wrong[1, 0, :2] = 3
+    with pytest.raises(gm.GmlmError, match=r"E512[\s\S]*row 1 of x at `s\[0, 0\]`, `s\[0, 1\]`"):
+        model.marginals({}, x=wrong, missing=-1)
