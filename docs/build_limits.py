@@ -12,9 +12,9 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent.parent / "gmlmdsl"
 INTRODUCTION = """# Limits and tuning
 
-Written by `docs/build_reference.py` from the file `limits.py` of each package that has one; a package with few numbers keeps them beside
-its code. A call that would exceed a limit of time or memory raises an error before work begins, with the cost and the limit. Other numbers
-tune an algorithm: they change its speed or its accuracy. A few are the defaults of options.
+`docs/build_reference.py` writes this page from the file `limits.py` of each package that has one. A package with few numbers keeps them in
+its other modules. A call that would exceed a limit of time or memory raises an error before work begins, with the cost and the limit. Other
+numbers tune an algorithm: they change its speed or its accuracy. A few are the defaults of options.
 """
 
 

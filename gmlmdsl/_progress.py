@@ -1,4 +1,4 @@
-"""Progress bars for long work, on the standard error; none are shown if nobody watches."""
+"""Progress bars for long work, on the standard error if it is a terminal."""
 
 from __future__ import annotations
 

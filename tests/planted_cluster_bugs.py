@@ -27,13 +27,13 @@ def _other_signs(original: Any, self: Any, target: Any) -> Any:
 
 CLUSTER_BUGS = (
     Bug(
-        "cluster that keeps its first cell",
+        "first cell of a cluster not moved",
         "ClusterKernel.moved",
         around(ClusterKernel, "moved", _keeps_a_cell),
         partial(goes_by_its_matrix, POTTS, "clusters"),
     ),
     Bug(
-        "bonds of the other sign",
+        "bonds with the opposite sign",
         "ClusterKernel.bond_tables",
         around(ClusterKernel, "bond_tables", _other_signs),
         partial(goes_by_its_matrix, POTTS, "clusters"),

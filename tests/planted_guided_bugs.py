@@ -128,7 +128,7 @@ def _one_further(original: Any, tree: Any, method: Any, node: int, floor: int) -
 
 GUIDED_BUGS = (
     Bug(
-        "B + 1 symbols taken back",
+        "B + 1 symbols removed",
         "guided.Backtracking.settle",
         around(_methods.Backtracking, "settle", _one_more),
         partial(strings_follow, "hmm", "drop"),
@@ -164,19 +164,19 @@ GUIDED_BUGS = (
         partial(strings_follow, "table", "walk"),
     ),
     Bug(
-        "a walk that believes what was said on another branch",
+        "a walk that keeps the state of another branch",
         "guided.Walk",
         around(_walk, "brought_up", lambda original, game, at, run, back, symbols: original(game, at, run, 0 * back, symbols)),
         partial(a_long_walk_follows, "hmm"),
     ),
     Bug(
-        "noise on whole strings",
+        "noise added to the values of whole strings",
         "guided.Noisy",
         around(_judges.Noisy, "_with_noise", _noise_everywhere),
         partial(leaves_are_the_tilt, "table"),
     ),
     Bug(
-        "an oracle that is not taken back",
+        "an oracle that is not rolled back",
         "PrefixOracle.pop",
         around(derive.PrefixOracle, "pop", lambda original, self, state, n: state),
         partial(strings_follow, "hmm", "tok"),
@@ -188,7 +188,7 @@ GUIDED_BUGS = (
         partial(network_follows, "bare"),
     ),
     Bug(
-        "B + 1 symbols in the distribution",
+        "B + 1 symbols removed in the distribution",
         "theory._taken_back",
         around(_string_laws, "_taken_back", _one_further),
         partial(law_is_right, "hmm", "drop"),

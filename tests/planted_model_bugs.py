@@ -171,18 +171,18 @@ def _known_at_first(original: Callable[..., Any], self: Any, cells: Any, values:
 
 MODEL_BUGS = (
     Bug(
-        "distribution of the later cells forgotten",
+        "cells that are eliminated later treated as uniform",
         "_Pass.laws",
         lambda patch: patch.setattr(_host_elimination._Pass, "laws", _alone),
         partial(numpy_marginals_are_right, MACHINE),
     ),
     Bug(
-        "known cells at their first value",
+        "known cells set to their first value",
         "_Pass._restricted",
         around(_host_elimination._Pass, "_restricted", _known_at_first),
         partial(numpy_marginals_are_right, MACHINE, cell_0=1),
     ),
-    Bug("sums for maxima", "_maximum", around(_host_elimination, "_maximum", _summed), partial(numpy_mode_is_right, MACHINE)),
+    Bug("sums in place of maxima", "_maximum", around(_host_elimination, "_maximum", _summed), partial(numpy_mode_is_right, MACHINE)),
     Bug("stale neighbour", "CycleKernel.step", around(_kernels.CycleKernel, "step", _stale), partial(stays_in_p, TWO, "turns")),
     Bug("skipped colour", "_pieces", around(_sweep_layout, "_pieces", _without_last_colour), partial(moves_by_its_row, RING, "sweep")),
     Bug(
@@ -192,7 +192,7 @@ MODEL_BUGS = (
         partial(stays_in_p, RING, "sweep"),
     ),
     Bug(
-        "entry taken for equal to another",
+        "different entries treated as equal",
         "_exceptions",
         by_lists(_sweep_layout, "_exceptions", lambda f, row: (f(row)[0], f(row)[1][1:])),
         partial(stays_in_p, RING, "sweep"),
@@ -210,13 +210,13 @@ MODEL_BUGS = (
         partial(stays_in_p, RING, "sweep"),
     ),
     Bug(
-        "tables left from other parameters",
+        "tables computed from other parameters",
         "TabledSweepKernel.prepared",
         around(_tabled_sweep.TabledSweepKernel, "prepared", _at_other_parameters),
         partial(stays_in_p, RING, "sweep"),
     ),
     Bug(
-        "`require` ignored beside tables",
+        "`require` ignored in a sweep from tables",
         "TabledSweepKernel.excluded",
         around(_tabled_sweep.TabledSweepKernel, "excluded", lambda f, *a: None),
         partial(stays_in_p, TWO, "turns"),
@@ -271,16 +271,21 @@ MODEL_BUGS = (
         around(_tabled_sweep.TabledSweepKernel, "swept", lambda f, self, target, *a: f(self, target._replace(clamped=None), *a)),
         partial(clamped_cells_stay, TWO, "turns"),
     ),
-    Bug("sign of a penalty", "log_prior", around(_objective, "log_prior", lambda f, *a: -f(*a)), partial(objective_is_right, TINY, "one")),
-    Bug("prior forgotten", "log_prior", around(_objective, "log_prior", lambda f, *a: 0 * f(*a)), partial(objective_is_right, TINY, "one")),
     Bug(
-        "factor c wrong",
+        "wrong sign of the log prior",
+        "log_prior",
+        around(_objective, "log_prior", lambda f, *a: -f(*a)),
+        partial(objective_is_right, TINY, "one"),
+    ),
+    Bug("prior omitted", "log_prior", around(_objective, "log_prior", lambda f, *a: 0 * f(*a)), partial(objective_is_right, TINY, "one")),
+    Bug(
+        "wrong factor c of the objective",
         "reached_cells",
         around(_prepare, "reached_cells", lambda f, *a: f(*a) + 1),
         partial(objective_is_right, TINY, "one"),
     ),
     Bug(
-        "weights ignored",
+        "weights of rows ignored",
         "Objective.row_total",
         around(
             _objective.Objective, "row_total", lambda f, self, p: f(eqx.tree_at(lambda o: o.weights, self, jnp.ones_like(self.weights)), p)
@@ -295,7 +300,7 @@ MODEL_BUGS = (
         partial(stays_in_p, RING, "sweep"),
     ),
     Bug(
-        "last value never drawn by its weight",
+        "last value never drawn in a draw by weights",
         "pick_of_weights",
         by_lists(_tabled_sweep, "pick_of_weights", _never_last_by_weight),
         partial(stays_in_p, RING, "sweep"),
@@ -349,13 +354,13 @@ MODEL_BUGS = (
         partial(moves_by_its_row, TWO, "twice"),
     ),
     Bug(
-        "missing cells at their best value, not summed out",
+        "missing cells maximised, not summed out",
         "logsumexp",
         around(_listed, "logsumexp", lambda f, scores: scores.max(axis=1)),
         partial(objective_is_right, TINY, "one", gaps=True),
     ),
     Bug(
-        "message into the wrong axes",
+        "axes of a message exchanged",
         "_fitted",
         around(_sums, "_fitted", _transposed),
         partial(marginals_are_right, MACHINE),
@@ -368,7 +373,7 @@ MODEL_BUGS = (
     ),
     Bug("factor placed twice", "listed_by", around(_tables, "listed_by", _placed_twice), partial(marginals_are_right, MACHINE)),
     Bug(
-        "backward not conditioned on what was picked",
+        "backward draws not conditioned on the values drawn before",
         "_slice",
         around(_sums, "_slice", _marginal_draws),
         partial(draws_are_right, MACHINE),
@@ -386,7 +391,7 @@ MODEL_BUGS = (
         partial(hidden_loss_is_right, MACHINE, "ends", 2),
     ),
     Bug(
-        "order of components",
+        "wrong order of components",
         "contraction",
         around(_summed_loss, "contraction", lambda f, *a: eqx.tree_at(lambda c: c.root_order, f(*a), f(*a).root_order[::-1])),
         partial(block_loss_is_right, PARTS, "uneven"),
@@ -398,7 +403,7 @@ MODEL_BUGS = (
         partial(comparison_is_right, ising, "seeing"),
     ),
     Bug(
-        "score of one mask taken for that of all",
+        "score of one mask used for all masks",
         "Information.score",
         around(_estimation.Information, "score", lambda f, self, n_masks: self.hessian),
         partial(comparison_is_right, ising, "k2"),
@@ -416,7 +421,7 @@ MODEL_BUGS = (
         partial(estimates_are_right, ising, "k1"),
     ),
     Bug(
-        "two masks of a row not kept apart",
+        "two masks of a row treated as one",
         "_second_moments",
         around(_monte_carlo, "_second_moments", lambda f, *a: [(h, h) for h, _ in f(*a)]),
         partial(estimates_are_right, ising, "k1"),

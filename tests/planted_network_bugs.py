@@ -281,16 +281,18 @@ def _without_correction(original: Any, self: Any, step: int) -> Any:
 
 
 NETWORK_BUGS = (
-    Bug("padding attended", "unseen", around(_transformer, "unseen", lambda f, shown, d: 0 * f(shown, d)), partial(logits_are_right, 6)),
     Bug(
-        "before and behind exchanged in relative positions",
+        "attention to padding", "unseen", around(_transformer, "unseen", lambda f, shown, d: 0 * f(shown, d)), partial(logits_are_right, 6)
+    ),
+    Bug(
+        "before and after exchanged in relative positions",
         "relative_buckets",
         around(_layers, "relative_buckets", lambda f, distance, *a: f(-distance, *a)),
         partial(logits_are_right, 8),
     ),
-    Bug("norm takes the mean off", "RMSNorm", around(_layers.RMSNorm, "__call__", _centred), partial(logits_are_right, 8)),
+    Bug("norm subtracts the mean", "RMSNorm", around(_layers.RMSNorm, "__call__", _centred), partial(logits_are_right, 8)),
     Bug(
-        "stages see padding as hidden cells",
+        "stages treat padding as hidden cells",
         "row_lengths",
         around(_network, "row_lengths", _full_lengths),
         partial(staged_loss_is_right, 3),
@@ -301,7 +303,9 @@ NETWORK_BUGS = (
         around(_network.NetworkLoss, "_fed_back", lambda f, self, logits, keys: f(self, -logits, keys)),
         partial(staged_loss_is_right, 3),
     ),
-    Bug("subsets of padding too", "members", around(_membership, "members", _everything_present), partial(drawn_loss_is_right, "two")),
+    Bug(
+        "subsets that include padding", "members", around(_membership, "members", _everything_present), partial(drawn_loss_is_right, "two")
+    ),
     Bug(
         "last value of the noise never drawn",
         "whole_below",
@@ -309,7 +313,7 @@ NETWORK_BUGS = (
         partial(drawn_loss_is_right, "noisy"),
     ),
     Bug(
-        "weights of a mixture's parts forgotten",
+        "weights of a mixture's parts ignored",
         "picked",
         around(_membership, "picked", lambda f, weights, keys: f(jnp.ones_like(weights), keys)),
         partial(drawn_loss_is_right, "seldom"),
@@ -326,7 +330,12 @@ NETWORK_BUGS = (
         around(refinement, "ranks", lambda f, values: f(jnp.where(jnp.isfinite(values), -values, values))),
         partial(decode_is_right, "linear"),
     ),
-    Bug("stutter in a circle", "stuttering", around(refinement, "stuttering", _in_a_circle), partial(decode_is_right, "stutter")),
+    Bug(
+        "first cell compared with the last by `stutter`",
+        "stuttering",
+        around(refinement, "stuttering", _in_a_circle),
+        partial(decode_is_right, "stutter"),
+    ),
     Bug(
         "settled cells predicted again",
         "RefinementKernel._predicted",
@@ -334,7 +343,7 @@ NETWORK_BUGS = (
         partial(decode_is_right, "linear"),
     ),
     Bug(
-        "rows that fill a batch up counted",
+        "rows that pad a batch counted",
         "Batches.batch",
         around(_batches.Batches, "batch", _filled_rows_count),
         partial(step_is_right, 6, 4),
@@ -346,31 +355,31 @@ NETWORK_BUGS = (
         partial(step_is_right, 6, 2),
     ),
     Bug(
-        "key of the first step in every step",
+        "key of the first step used in every step",
         "_Run.update",
         around(_training._Run, "update", lambda f, self, state, batch, step: f(self, state, batch, 0)),
         partial(steps_draw_apart, "noisy"),
     ),
     Bug(
-        "moving average drawn to the first weights",
+        "moving average biased towards the initial weights",
         "_Run.share",
         around(_training._Run, "share", _without_correction),
         partial(average_is_right, ema=0.7),
     ),
     Bug(
-        "average over the first weights too",
+        "average that includes the initial weights",
         "_Run.points",
         around(_training._Run, "points", lambda f, self, done: f(self, done) + (self.t.average_last is not None)),
         partial(average_is_right, average_last=3, save_every=2),
     ),
     Bug(
-        "weight of a pass forgotten",
+        "weight of a pass ignored",
         "VisitLaw._known",
         around(_visits.VisitLaw, "_known", lambda f, self, *a: (*f(self, *a)[:2], jnp.ones(a[0].shape[1]))),
         partial(drawn_bound_is_right, "of_any"),
     ),
     Bug(
-        "open cells of a pass one too few",
+        "one open cell too few in a pass",
         "VisitLaw._known",
         around(_visits, "random_ranks", lambda f, keys, pool: f(keys, pool) + 1),
         partial(drawn_bound_is_right, "of_any"),
@@ -400,7 +409,7 @@ NETWORK_BUGS = (
         partial(law_of_planning_is_right, 2),
     ),
     Bug(
-        "updates behind a decode keep another power of p",
+        "updates after a decode leave another power of p invariant",
         "Transitions",
         around(_transitions.Transitions, "__init__", lambda f, self, *a: f(self, *a[:2], 2.0)),
         partial(updates_keep_p, "more"),

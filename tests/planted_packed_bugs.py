@@ -50,13 +50,13 @@ PACKED_BUGS = (
         partial(stays_in_p, TWO, "sweep"),
     ),
     Bug(
-        "packed colour that is skipped",
+        "colour of packed chains skipped",
         "PackedSweepKernel.swept",
         around(PackedSweepKernel, "swept", _last_turn_skipped),
         partial(moves_by_its_row, TWO, "sweep"),
     ),
     Bug(
-        "probabilities of packed chains left from other parameters",
+        "probabilities of packed chains computed from other parameters",
         "_packing",
         around(_samplers, "_packing", lambda f, graph, kernel, entries: f(graph, kernel, 0.8 * entries)),
         partial(stays_in_p, SIGNS, "sweep"),

@@ -58,7 +58,7 @@ def _all_free(original: Any, self: Any, task: Any, at: Any, logits: Any) -> Any:
 
 SEARCH_BUGS: tuple[Bug, ...] = (
     Bug(
-        "cells behind seen",
+        "later cells seen",
         "CausalEncoderDecoder.prepare",
         around(_causal.CausalEncoderDecoder, "prepare", _behind_seen),
         partial(law_sums_to, 1.0),
@@ -70,25 +70,25 @@ SEARCH_BUGS: tuple[Bug, ...] = (
         partial(law_sums_to, 1.0),
     ),
     Bug(
-        "keys and values kept one place too early",
+        "keys and values stored one place too early",
         "DecoderBlock.advance",
         around(_transformer.DecoderBlock, "advance", lambda f, self, x, t, *rest: f(self, x, jnp.maximum(t - 1, 0), *rest)),
         partial(search_is_right, "greedy", 1, 1.0),
     ),
     Bug(
-        "beams keep the cache of another",
+        "beams keep the cache of another beam",
         "NetworkPrefixes.reordered",
         around(NetworkPrefixes, "reordered", lambda f, self, cache, beams: cache),
         partial(search_is_right, "wide", 3, 1.0, end=None),
     ),
     Bug(
-        "held cells counted in a row's length",
+        "clamped cells counted in the length of a row",
         "BeamSearch._set_aside",
         around(BeamSearch, "_set_aside", _by_rows),
         partial(search_is_right, "greedy", 1, 1.0, {"x": {0: 2, 1: 0}}),
     ),
     Bug(
-        "held cells paid for",
+        "log p of clamped cells added to the score",
         "BeamSearch.continuations",
         around(BeamSearch, "continuations", _all_free),
         partial(search_is_right, "greedy", 1, 1.0, {"x": {0: 2, 1: 0}}),

@@ -220,7 +220,7 @@ def predictive(
         message = "with given variables each row has its own distribution, and a sampler would need a chain for each row"
         raise fail("E510", message, help="leave `sampler=` out: rows are drawn exactly; or hold out rows: `fit.cross_validate()`")
     if fit.status.code == "diverged":
-        raise fail("E552", "the fit diverged: its estimates are no numbers to draw from", help="mend the fit first, see `print(fit)`")
+        raise fail("E552", "the fit diverged: its estimates are not numbers to draw from", help="mend the fit first, see `print(fit)`")
     evidence = evidence_of(fit, x, weights, missing, given=given)
     kept = row_weights(evidence) > 0
     codes, w = evidence.codes[: fit.graph.n_random, kept].T, row_weights(evidence)[kept]

@@ -270,7 +270,7 @@ class Kinds:
     Attributes:
         rows: the first row of each kind.
         laws: the numbers of the rows of given data, ascending; each determines a distribution.
-        law: the index in `laws` of each kind.
+        law: for each kind, the index of its distribution in `laws`.
         missing: shape (cells, kinds), which cells are missing.
         weights: the factor of the covariance of a kind's gradient in the sum.
     """

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 # Tests of couplings and of contrasts.
-# Share of a contrast's length: a smaller part in an open direction is a rounding error.
+# Share of the length of a contrast. A smaller component in an undetermined direction is a rounding
+# error.
 OPEN_PART = 1e-6
-FEW_ROWS_PER_ENTRY = 10  # rows per entry below which the text mentions it
+FEW_ROWS_PER_ENTRY = 10  # number of rows per entry; if there are fewer, the text mentions it
 # Share of the largest eigenvalue, after scaling to unit variances, below which a direction has no
 # variance.
 LEAST_VARIANCE = 1e-9
@@ -20,7 +21,8 @@ DROP_TAILS = (0.025, 0.975)  # quantiles in the table of case dropping
 # Extent of the grid to each side, in half widths of the interval by standard errors.
 GRID_REACH = 1.5
 MOST_POINTS = 10_000  # maximum number of points of a profile, each by a minimisation
-# Number of points beyond the grid, each twice as far, while the profile has not risen enough.
+# Maximum number of points beyond the grid, until the profile has risen enough. Each is twice as far
+# from the estimate as the one before.
 FURTHER_POINTS = 6
 MOST_FITS = 1000  # maximum number of folds, each with a fit
 
@@ -34,7 +36,8 @@ SHARE_ROUNDING = 1e-9  # rounding error of a share of half samples
 # Maximum number of steps of a refit. A refit that needs more may have no minimum; it counts as not
 # converged, and its loss is that after these steps.
 MOST_REFIT_STEPS = 1000
-# Share of a curvature of 1, which each entry has in its own units. Flatter directions do not count.
+# Each entry has curvature 1 in its own units. Directions whose curvature is below this share of it
+# do not count.
 FLAT_CURVATURE = 1e-9
 ELASSO_GAMMA = 0.25  # the default of IsingFit
 # glmnet's grid: the last penalty as a share of the first, with more rows than predictors.
@@ -43,7 +46,7 @@ ELASSO_SPAN = 1e-4
 ARRAYS_PER_COPY = 8
 
 # Predictive checks.
-MOST_OPERATIONS = 2e12  # cells drawn, and evaluations of statistics
+MOST_OPERATIONS = 2e12  # limit on the cells that are drawn, and on the evaluations of statistics
 # Maximum number of configurations that are enumerated; rows are then independent draws from p.
 MOST_STATES = 2**16
 # Number of draws of a run, or of each chain, that determine `thin`.
@@ -54,10 +57,10 @@ MOST_SEQUENCES = 1000  # maximum number of indicators whose effective sample siz
 MOST_BINS = 12  # maximum number of distinct values of a function that are counted separately
 
 # Simulated errors.
-# Maximum number of simulated rows whose gradients are in memory at once, unless one kind has more
-# draws.
+# Maximum number of simulated rows whose gradients are in memory at once, unless one kind of rows
+# has more draws.
 MOST_COLUMNS = 1 << 12
-# Number of draws; with fewer, the error of a standard error is 7 % or more.
+# Effective number of draws; with fewer, the error of a standard error is 7 % or more.
 FEWEST_EFFECTIVE = 100
 CHAINS = 8  # number of chains for each distribution
 DRAWS_AT_ONCE = 256  # maximum number of independent draws at once

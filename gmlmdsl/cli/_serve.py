@@ -282,7 +282,7 @@ async def _body(request: Request, limits: Limits) -> Any:
         json.dumps(value, ensure_ascii=False).encode()
         return value
     except UnicodeEncodeError:
-        raise HTTPException(400, "the body has half a surrogate pair, which is no text") from None
+        raise HTTPException(400, "the body has half a surrogate pair, which is not text") from None
     except (ValueError, RecursionError) as error:
         raise HTTPException(400, f"the body is not JSON: {error}") from None
 

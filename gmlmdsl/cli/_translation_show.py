@@ -206,7 +206,7 @@ def run_shortlist(bundle: Path, texts: Texts, likely: int) -> None:
 
 @contextmanager
 def _moving(wanted: bool = True, what: str = "lines") -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar over lines or batches, if a person watches.
+    """Show a progress bar over lines or batches, if the standard error is a terminal.
 
     The context manager yields a function of the numbers of finished items and of all items.
     """

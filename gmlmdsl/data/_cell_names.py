@@ -128,7 +128,7 @@ def frame_arrays(
             message = f"{what} has {len(columns)} columns, `{v.name}` has {v.size} cells"
             help = f"a column for each cell: {listed(names.cells, 4)}"
             if len(columns) > v.size:
-                help = f"`frame.drop(columns=[..])` those of {listed(columns)} that are no cells"
+                help = f"drop the columns that are not cells: `frame.drop(columns=[..])`; the columns are {listed(columns)}"
             raise fail("E501", message, help=help)
         _verify_distinct(columns, what)
         return {v.name: np.asarray(frame).reshape(-1, *v.shape)}
@@ -184,7 +184,7 @@ def _verify(
         if cell is None:
             if column in elsewhere:
                 raise fail("E503", f"{what}: column `{column}` is given with each row", help=f"pass it in `given={{{column!r}: ..}}`")
-            raise unknown(f"{what}: column `{column}` is no cell of the model", column, names.nearest(), "E503")
+            raise unknown(f"{what}: column `{column}` is not a cell of the model", column, names.nearest(), "E503")
     verify_once(names, found, columns, what)
     lacking = [names.cells[c] for _, cells in held for c in cells if c not in set(found)]
     if lacking:

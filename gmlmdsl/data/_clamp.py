@@ -144,12 +144,12 @@ def _hashed(group: Sequence[Any]) -> Hashable:
 
 def _group(graph: FactorGraph, group: object) -> list[int]:
     if not isinstance(group, tuple | list) or not group:
-        raise fail("E507", f"over: {group!r} is no group of cells", help=GROUPS)
+        raise fail("E507", f"over: {group!r} is not a group of cells", help=GROUPS)
     names, cells = [v.name for v in graph.variables], []
     for cell in group:
         name, *place = cell if isinstance(cell, tuple | list) else (cell,)
         if not isinstance(name, str):
-            raise fail("E507", f"over: {cell!r} is no cell", help=GROUPS)
+            raise fail("E507", f"over: {cell!r} is not a cell", help=GROUPS)
         if name not in names:
             raise unknown(f"over: the model has no variable `{name}`", name, names, "E507")
         cells.append(cell_at(graph.variable(name), tuple(place), "over"))
@@ -185,7 +185,7 @@ def _member(v: VariableArray, axis: int, one: Any, what: str) -> Any:
         return one
     labels = [str(c) for c in v.coords[axis]]
     if one not in labels:
-        raise unknown(f"{what}: `{one}` is no member of axis {axis} of `{v.name}`", one, labels, "E507")
+        raise unknown(f"{what}: `{one}` is not a member of axis {axis} of `{v.name}`", one, labels, "E507")
     return labels.index(one)
 
 

@@ -244,15 +244,15 @@ def _strangers(rows: AbstractRows, part: Sequence[int], v: VariableArray, texts:
     if strange.sum() == first and not rows.in_order:  # The others are the last columns.
         cells = f"`columns='{rows.columns[part[first]]}:'`"
     name = f"column `{rows.columns[part[column]]}`"
-    return f"{declare}if {name} is no cell of `{v.name}`, leave it out: {cells}"
+    return f"{declare}if {name} is not a cell of `{v.name}`, leave it out: {cells}"
 
 
 def if_missing(marks: Sequence[object]) -> str:
     """Return what to do if values that are found stand for missing cells."""
     said = list(dict.fromkeys(marks))
     if len(said) > 1:
-        return f"if these stand for missing cells, say so: `missing={said[:8]}`"
-    return f"if it stands for a missing cell, say so: `missing={said[0]!r}`"
+        return f"if these stand for missing cells, pass `missing={said[:8]}`"
+    return f"if it stands for a missing cell, pass `missing={said[0]!r}`"
 
 
 def _labels(texts: Array) -> list[str]:

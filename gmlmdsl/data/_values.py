@@ -258,7 +258,7 @@ def _by_variable(graph: FactorGraph, x: Any, what: str, needed: Sequence[Variabl
             raise unknown(f"{what}: the model has no variable `{name}`", name, names)
     lacking = [v.name for v in needed if v.name not in x]
     if lacking or not x:
-        help = "if all its cells are missing, say so: `missing=float('nan')`; a `latent` may be left out"
+        help = "if all its cells are missing, pass `missing=float('nan')`; a `latent` may be left out"
         raise fail("E503", f"{what} lacks {listed(lacking or names)}", help=help if lacking else "pass at least one of them")
     return x
 
@@ -391,7 +391,7 @@ def _wanted(v: VariableArray) -> str:
 
 def _not_finite(array: Array, bad: Array, what: str, marks: Marks) -> GmlmError:
     place = tuple(int(i) for i in np.argwhere(bad)[0])
-    help = "if it stands for a missing cell, say so: `missing=float('nan')`"
+    help = "if it stands for a missing cell, pass `missing=float('nan')`"
     if marks:
         help = if_missing([*marks, float("nan")])
     return fail("E504", f"{_entry(what, place)} is {array[place]}", help=help)

@@ -177,7 +177,7 @@ class Contraction(eqx.Module):
 
     @property
     def is_by_row(self) -> bool:
-        """Whether a cell outside enters a table, so that sums differ between rows."""
+        """Whether a cell that is not summed enters a table, so that sums differ between rows."""
         return any(t.by_row for t in self.tables)
 
     @property

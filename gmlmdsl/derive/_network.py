@@ -340,5 +340,5 @@ def undefined_outputs(network: str, where: str) -> GmlmError:
 
     `where` names the place in the message.
     """
-    message = f"{network} puts out nan, or other numbers that are no log probabilities, {where}: nothing can be drawn from them"
+    message = f"{network} puts out nan, or other numbers that are not log probabilities, {where}: nothing can be drawn from them"
     return fail("E747", message, help=CURE)

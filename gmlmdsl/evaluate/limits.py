@@ -13,27 +13,30 @@ CHEAP_ENTRIES = 1 << 20
 HOST_SECONDS = 3.0
 
 # Elimination in NumPy.
-# Time of one step, with its place in the plan, on one core. This time and the next two decide
-# between this engine and a compiled one. On the networks of `tests/benchmarks/bayesian.py` their
-# sums are up to three times as high as the times that were measured.
+# Time of one step on one core, including the time to find its place in the plan. This time and the
+# next two decide between this engine and a compiled one. On the networks of
+# `tests/benchmarks/bayesian.py` the estimates from these times are up to three times the measured
+# times.
 STEP_SECONDS = 5e-5
 FACTOR_SECONDS = 5e-6  # Time of one factor on one core.
 ENTRY_SECONDS = 1.5e-8  # Time of one table entry on one core.
-# More entries than these are summed in NumPy for one row, however often: a compiled program takes
-# about the same time for each entry, and seconds to compile.
+# A sum over more entries than this is computed in NumPy if it is for one row, however often it is
+# repeated. A compiled program takes about the same time for each entry, and in addition seconds to
+# compile.
 MANY_ENTRIES = 1 << 24
-# The largest number of table entries of all factors. Compiled programs evaluate more of them.
+# The largest number of table entries of all factors. If there are more, compiled programs evaluate
+# them.
 MOST_TABLED = 1 << 21
 LAW_PASSES = 3  # time of marginals, in units of the time of log Z
-MOST_HOST_ROWS = 64  # From more rows on, log p of rows is compiled.
+MOST_HOST_ROWS = 64  # If there are more rows, log p is compiled.
 
 # Answers.
 MOST_CHECKED = 256  # sums in a search for known cells that contradict each other
-# Most values of a joint distribution. The joint values of all cells but the last are rows of one
-# call.
+# Maximum number of values of a joint distribution. The joint values of all cells but the last are
+# rows of one call.
 MOST_JOINT = 1 << 12
-# Fraction of the largest factor. A smaller sum leaves enough digits for the factors of the clamped
-# cells.
+# Fraction of the largest allowed factor. A sum below it leaves enough digits for the factors of the
+# clamped cells.
 SPARE_FRACTION = 1 / 1024
 
 # Approximate answers.
@@ -55,7 +58,7 @@ COLDEST = 1e3  # The largest ratio of the last beta of annealing to the first.
 MOST_HELD_TERMS = 1 << 18  # factor evaluations held at once, so that they stay in the CPU cache
 MOST_MASKS = 2**20  # masks over which a loss is averaged
 MANY_PRODUCTS = 1 << 24  # products in one evaluation above which running time outweighs compilation time
-# pairs of a pattern of missing cells and a mask whose terms are enumerated
+# limit on pairs of a pattern of missing cells and a mask, whose terms are enumerated
 MOST_PATTERN_MASKS = 4e6
 MOST_HIDDEN_ENTRIES = 1 << 22  # table entries of hidden cells held at once
 # Largest error of a simplex row's sum, which allows for rounding and gradients by finite
@@ -64,19 +67,26 @@ SIMPLEX_ERROR = 1e-3
 # Standard deviation of the noise in the initial values of a model with latents. Without noise,
 # latent values with equal parameters would stay equal.
 START_NOISE = 0.01
-# The spacing of neighbouring numbers at the limit. A number added to one of that size is rounded to
-# a multiple of the spacing.
+# The spacing of neighbouring floats at the largest allowed factor. A number added to a float of
+# that size is rounded to a multiple of the spacing.
 MAGNITUDE_SPACING = 0.125
 MOST_CHECKED_ROWS = 64  # rows with separate masks whose size is checked
 
 # Second order.
 MOST_HELD_STATISTICS = 1 << 22  # numbers of a block's statistics held at once
 MOST_HELD_SCORES = 1 << 24  # numbers of the rows' scores held at once
-MOST_METRIC_SCORES = 1 << 12  # scores of all blocks, which is the size of N
-MOST_METRIC_USES = 1 << 25  # uses of parameters by scores
-MOST_UNEVEN = 4.0  # largest number of uses of a parameter or score, in multiples of the mean number
-RARE_CURVATURE = 4.0  # ratio of curvatures above which a value counts as rare
-# Fraction of the curvature in M that is added to D, so that D is not 0 without a prior.
+# Limit on the scores of all blocks. The approximate inverse Hessian contains a square matrix with a
+# row for each score.
+MOST_METRIC_SCORES = 1 << 12
+MOST_METRIC_USES = 1 << 25  # limit on the pairs of a score and a parameter that it uses
+# Largest number of scores that use one parameter, or of parameters that one score uses, as a
+# multiple of the mean number.
+MOST_UNEVEN = 4.0
+# Ratio of the largest to the smallest f (1 - f), where f is the frequency of a value. Above this
+# ratio, the values with the smallest f (1 - f) count as rare.
+RARE_CURVATURE = 4.0
+# Fraction of the curvature at the mean scores that is added to the diagonal of the approximate
+# Hessian. The diagonal is then not 0 without a prior.
 ADDED_CURVATURE = 1e-2
 
 # Rows of one call.
@@ -107,5 +117,5 @@ LEVEL = 0.94  # default probability of intervals
 SHOWN_EFFECTS = 10  # number of printed rows
 
 # Printed marginals.
-MOST_PRINTED_ROWS = 20  # of each variable; a notebook or a terminal shows few more
+MOST_PRINTED_ROWS = 20  # rows of each variable; a notebook or a terminal shows only a few more
 MOST_COLUMNS = 30  # Variables of more values print the shape of their array.

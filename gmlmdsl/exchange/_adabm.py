@@ -70,7 +70,7 @@ class _Found:
 
     def _add(self, words: list[str], start: int) -> None:
         if len(words) != LENGTHS.get(words[0]):
-            raise self.fault("this line is no parameter", start, "neither a field nor a coupling", FORM)
+            raise self.fault("this line is not a parameter", start, "neither a field nor a coupling", FORM)
         rows, middle = self.rows[words[0]], len(words) // 2
         for word in words[1:middle]:
             if SITE.fullmatch(word) is None or int(word) >= MOST_SITES:

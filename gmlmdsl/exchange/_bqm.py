@@ -155,7 +155,7 @@ def _pair(words: list[str], span: Span) -> tuple[int, int]:
     is_row = len(words) == 3 and all(re.fullmatch(r"\d{1,9}", w, re.ASCII) for w in words[:2])
     if not is_row or SIGNED.fullmatch(words[2]) is None:
         help = "a line has two variables, numbered from 0, and a bias: `0 1 -1.5`"
-        raise fail("E532", "this line is no term", span, "not `i j bias`", help=help)
+        raise fail("E532", "this line is not a term", span, "not `i j bias`", help=help)
     first, second = int(words[0]), int(words[1])
     if max(first, second) >= MOST_VARIABLES:
         message = f"variable {max(first, second)} is above the limit of {MOST_VARIABLES:,}"
@@ -189,7 +189,7 @@ def _model(source: Source, data: Mapping[str, object]) -> QuadraticModel:
     if vartype not in (SPIN, BINARY):
         raise _fault(source, f"`variable_type` is {vartype:.40}, not SPIN or BINARY")
     if type(labels) is not list or not labels:
-        raise _fault(source, "`variable_labels` is no list of names")
+        raise _fault(source, "`variable_labels` is not a list of names")
     if len(labels) > MOST_VARIABLES:
         message = f"the file has {len(labels):,} variables, more than {MOST_VARIABLES:,}"
         raise fail("E535", message, Span(source, 0, 1), "too large", help="split the model")
@@ -214,7 +214,7 @@ def _numbers(source: Source, data: Mapping[str, object], key: str, count: int | 
     """Return a list of finite numbers, of which there must be so many."""
     value = data.get(key)
     if type(value) is not list or not all(type(v) in (int, float) for v in value):
-        raise _fault(source, f"`{key}` is no list of numbers")
+        raise _fault(source, f"`{key}` is not a list of numbers")
     if count is not None and len(value) != count:
         raise _fault(source, f"`{key}` has {count:,} numbers, found {len(value):,}")
     try:

@@ -144,7 +144,7 @@ def _no_network(graph: FactorGraph) -> GmlmError:
     for group in graph.groups:
         if group.kind != "categorical":
             word = "require" if group.kind == "require" else "factor"
-            message = f"a model with a `{word}` is no Bayesian network"
+            message = f"a model with a `{word}` is not a Bayesian network"
             return fail("E534", message, group.span, "not a distribution of a cell", help=help)
     heads = {int(c) for g in graph.factors for c in g.cells[:, 0]}
     bare = next((k for k in range(graph.n_random) if k not in heads), 0)

@@ -136,7 +136,7 @@ class Scanner:
         value = float(token.text)
         if not 0 <= value < np.inf:
             help = "a probability lies between 0 and 1, a factor is finite and at least 0"
-            raise fail("E533", f"{token.text} is no probability or factor", self.span(token), help=help)
+            raise fail("E533", f"{token.text} is not a probability or factor", self.span(token), help=help)
         return value
 
     def whole(self, what: str, most: int) -> int:

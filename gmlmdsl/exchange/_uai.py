@@ -224,6 +224,6 @@ def _merged(graph: FactorGraph, params: Mapping[str, Array]) -> list[tuple[tuple
         lost = np.isinf(value) | ((value < np.finfo(float).tiny) & (log > -np.inf))
         if lost.any():
             names = ", ".join(f"`{graph.cell_name(c)}`" for c in cells[:4])
-            message = f"the factors of {names} reach {float(log[lost][0]):.6g}: exp of it is no number of the format"
+            message = f"the factors of {names} reach {float(log[lost][0]):.6g}: the format cannot represent exp of it"
             raise fail("E534", message, help="write impossible values by `require`, and keep factors between -700 and 700")
     return list(found.items())

@@ -150,14 +150,14 @@ def _numbers(table: Element, count: int, name: str) -> np.ndarray:
     words = table.text.replace(",", " ").split()
     odd = next((w for w in words if NUMBER.fullmatch(w) is None), None)
     if odd is not None:
-        raise _fault(f"the table of `{name}` has `{odd}`, which is no number", table, "not a number", "numbers are written as 0.25")
+        raise _fault(f"the table of `{name}` has `{odd}`, which is not a number", table, "not a number", "numbers are written as 0.25")
     if len(words) != count:
         help = "one number for each state of the variable and each combination of states of its parents"
         raise _fault(f"the table of `{name}` has {count:,} numbers, found {len(words):,}", table, "another number of numbers", help)
     numbers = np.array([float(w) for w in words])
     if not ((numbers >= 0) & np.isfinite(numbers)).all():
         help = "a probability lies between 0 and 1"
-        raise fail("E533", f"the table of `{name}` has a number that is no probability", table.span, "not between 0 and 1", help=help)
+        raise fail("E533", f"the table of `{name}` has a number that is not a probability", table.span, "not between 0 and 1", help=help)
     return numbers
 
 

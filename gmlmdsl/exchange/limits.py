@@ -10,9 +10,9 @@ MOST_LITERAL = 200  # numbers of a table that is written into the program
 MOST_DEPTH = 32  # elements of XML inside one another
 # Range of |sum - 1| in which probabilities are divided by their sum.
 LEAST_ERROR, MOST_ERROR = 1e-12, 1e-4
-LONGEST_NAME = 80  # letters of a name that the tool makes, and of one in a comment
+LONGEST_NAME = 80  # letters of a name that is generated, and of a name in a comment
 LONGEST_JOINED = 24  # letters of the name of a domain that consists of its values
-MOST_NAMED = 100  # variables of an array whose names a comment keeps
+MOST_NAMED = 100  # variables of an array whose names a comment lists
 MOST_NOTED = 6  # names that a note lists
 MOST_COUPLINGS = 1 << 26  # fields and couplings of a Potts model: 550 sites of 21 letters
 MOST_SITES = 1 << 16  # sites of a Potts model

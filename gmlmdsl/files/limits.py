@@ -14,17 +14,20 @@ MOST_JSON_BYTES = 1 << 26  # bytes of a file of JSON, or of a vocabulary, beside
 
 # The cache of compiled programs.
 MOST_CACHE_BYTES = 2**30  # bytes of all entries; above it, the least recently used are removed
-BETWEEN_LOOKS = 2**25  # bytes after whose writing a process checks the size of the folder again
+# A process checks the size of the folder again after it has written this number of bytes.
+BETWEEN_LOOKS = 2**25
 
 # Whole files.
-MOST_BESIDE = 1000  # files of a folder among which a similar name is searched
+MOST_BESIDE = 1000  # files of a folder among which a similar name is searched for
 LONGEST_PREFIX = 40  # letters of the final name in the name of an unfinished file
-# Age in seconds of an unfinished file whose writer may still work: on this machine, far longer than
-# the time between the creation of a file and its lock; on another one, far longer than any write.
+# Seconds during which the writer of an unfinished file may still work, on this machine and on
+# another one. The first number is far above the time between the creation of a file and its lock,
+# the second far above the time of any write.
 A_MOMENT, LONG_AGO = 60.0, 7 * 86400.0
 
 # Runs that can be resumed.
 SAVED_EVERY = 30.0  # seconds between two states
 KEPT_STATES = 2  # number of latest states that stay on disk
 MOST_LOCK_BYTES = 1000  # bytes of a lock file that are read
-LOCK_TRIES = 10  # tries; one fails if an ending run removes the file that this run opened
+# number of tries; a try fails if an ending run removes the file that this run has opened
+LOCK_TRIES = 10

@@ -117,7 +117,7 @@ def verify_counts(weights_are: str, weights: Array) -> None:
     part = np.flatnonzero(weights != np.round(weights))
     if weights_are == "counts" and len(part):
         message = f"weights are counts, and row {part[0]} has weight {weights[part[0]]:g}"
-        raise fail("E541", message, help='leave `weights_are=` out: weights that are no counts are "importances"')
+        raise fail("E541", message, help='leave `weights_are=` out: weights that are not counts are "importances"')
 
 
 @dataclass(frozen=True)

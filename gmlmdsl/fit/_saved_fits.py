@@ -265,7 +265,7 @@ def outside(graph: FactorGraph, params: Mapping[str, Array], meta: Mapping[str, 
     for p in graph.parameters:
         value = params[p.name]
         if not np.isfinite(value).all():
-            return f"`param:{p.name}` has entries that are no finite numbers"
+            return f"`param:{p.name}` has entries that are not finite numbers"
         if p.kind == "simplex":
             inside = (value >= 0).all() and np.abs(value.sum(-1, dtype=float) - 1).max(initial=0) <= SIMPLEX_ERROR
         else:

@@ -77,7 +77,7 @@ class EdgeNames:
         for name, entry in zip(names, entries, strict=True):
             key = tuple(e.item() if isinstance(e, np.generic) else e for e in name) if isinstance(name, list | tuple) else name
             if key not in self._places:
-                message = f"{what}: {key!r} is no member of `{graph}.{self._over.part}`"
+                message = f"{what}: {key!r} is not a member of `{graph}.{self._over.part}`"
                 raise fail("E414", message, help=f"its members are {_shown(pairs)}; an entry is named by its pair, `(i, j)`")
             place, turned = self._places[key]
             if place in out:

@@ -136,7 +136,7 @@ def _tried(graph: FactorGraph, group: FactorGroup, piece: FactorGroup, joint: Jo
         _refuse(found, np.isnan(found) | (found == np.inf), "factor", piece.span, where)
         if note is None and piece.kind == "factor" and (found == -np.inf).any():
             message = f"this factor is -inf{where.words(found == -np.inf)}: probability zero"
-            help = "say so with a `require`, or allow it with `# gmlm: allow W815`"
+            help = "state this by a `require`, or allow it with `# gmlm: allow W815`"
             note = Diagnostic("W815", message, piece.span, "reaches -inf", help=help)
     return note
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 # Sizes of a program; larger ones raise an error.
-# members of a range of integers, and the size of a set; integers of an index lie below it, too
+# Limit on the members of a range of integers, on the size of a set, and on the integers of an
+# index.
 MOST_MEMBERS = 1 << 27
 MOST_GRAPH_SIZE = 50_000_000  # nodes, and edges, of a graph that a program declares
 MOST_CELLS = 1 << 26  # cells of a model, and entries of one array of parameters or data
-MOST_REPEATS = 10_000  # turns of a loop of a sampler or a mixture: each is a statement of its own
+# iterations of a loop of a sampler or a mixture; each is a separate statement
+MOST_REPEATS = 10_000
 MOST_AXES = 24  # sums and names with moving indices that are nested in one another
 MOST_INDEX_ENTRIES = 1 << 27  # entries of one index array: 1 GiB at 8 bytes each
 # values of the factors of a model in use, enumerated over all its configurations
@@ -23,7 +25,8 @@ SAFE_INTEGER = 2.0**62
 SAFE_OPERAND = 1 << 31  # Sums and products of two integers below it fit into 64 bits.
 
 # Values that are tried before work begins.
-# joint values of the cells of an index, of a table or of a weight for which each is tried
+# limit on the joint values of the cells of an index, of a table or of a weight; each of them is
+# tried
 MOST_TRIED_VALUES = 1 << 22
 # values of an index or a weight that are evaluated at once, over all instances
 TRIED_AT_ONCE = 1 << 22

@@ -5,16 +5,20 @@ from __future__ import annotations
 # Iterations.
 MOST_TURNS = 1 << 22  # iterations of a row, each of which reads its next symbol once
 MOST_HOST_TURNS = 1 << 16  # iterations of a row with Python functions of the user
-# Iterations of rejection without `tries`, as long as it accepts no string of any row: with Python
-# functions of the user.
+# With Python functions of the user: iterations of rejection without `tries`, if it accepts no
+# string of any row.
 MOST_FRUITLESS_TURNS = 1 << 11
 # The corresponding limit of the compiled loop, in symbols of all rows together.
 MOST_FRUITLESS = 1 << 26
-FEW_ROWS = 64  # An iteration of fewer rows takes equally long.
+FEW_ROWS = 64  # number of rows up to which the time of an iteration does not depend on their number
 # Iterations of one call of the compiled loop, after which an interrupt takes effect.
 TURNS_PER_CALL = 1 << 12
-LONGEST_STROLL = 1 << 10  # steps of a stroll, after which an interrupt takes effect
-MOST_QUOTA = 1 << 30  # quota and stride: more than the symbols of a string and the iterations
+# Steps of the random walk of `value_guided` without an evaluation, after which an interrupt takes
+# effect.
+LONGEST_STROLL = 1 << 10
+# Larger values of `quota` and `stride` are replaced by this one. It exceeds the number of symbols
+# of a string and the number of iterations.
+MOST_QUOTA = 1 << 30
 
 # Rows.
 MOST_ROWS = 1 << 14  # rows that are drawn together

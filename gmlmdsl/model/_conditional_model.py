@@ -222,8 +222,8 @@ class ConditionalModel(Model):
             batch_size: the number of rows per step; with `max_steps`, a short form of
                 `method=gm.Training(batch_size=..)`.
             max_steps: the number of steps.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
             method: `gm.Training(..)`, which has the steps, smoothing, averages, validation and
                 checkpoints. If None, its defaults.
             mesh_axis: an axis of the ambient mesh of devices, over which the rows of each batch are
@@ -300,8 +300,8 @@ class ConditionalModel(Model):
                 log p / n^a. "trace" keeps the tokens after each pass of a refinement.
                 `sample_stats` then has these arrays.
             keep_draws: whether configurations are kept.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
             given: the data of given variables, one row or many. Draws then have an axis of rows.
             missing: the value that marks padding in given data, `init` and `clamp`.
             lengths: the lengths of the rows, if they are known. If None, they are those of `init`,

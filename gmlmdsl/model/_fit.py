@@ -88,8 +88,8 @@ class Fit(FitRecord):
             seed: the seed; replication r depends on (seed, r) only.
             max_seconds: an error is raised, after the first refit, if the others are expected to
                 take longer.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
             mesh_axis: an axis of the ambient mesh of devices, over which the rows of each refit are
                 spread, as in `Model.fit`.
 
@@ -130,8 +130,8 @@ class Fit(FitRecord):
                 gets up to six more points. Each is twice as far from the estimate as the previous
                 one.
             probability: the probability of the interval. If None, that of the fit, `level`.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
 
         Returns:
             A `Profile` with grid, objective, adjusted drop and interval;
@@ -225,8 +225,8 @@ class Fit(FitRecord):
             warmup: the number of steps before the first draw.
             thin: the number of steps per draw. If None, a short run determines how many steps make
                 draws nearly independent.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
 
         Returns:
             A `PredictiveCheck`; `gmlmdsl.report.plot_predictive` draws it. The parameters are held
@@ -330,8 +330,8 @@ class Fit(FitRecord):
             missing: see `Model.fit`.
             given: the data of given variables of the rows x, see `Model.fit`.
             n_masks: the number of masks of the scoring mask, see `Model.fit`.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
             mesh_axis: an axis of the ambient mesh of devices, over which the rows of each fit are
                 spread, as in `Model.fit`.
 
@@ -447,8 +447,8 @@ class Fit(FitRecord):
             x: the rows of the fit, if it was loaded from a file.
             missing: see `Model.fit`.
             given: the data of given variables of the rows x, see `Model.fit`.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
             checkpoint: a folder for the state of the chains and their draws, as in `Model.fit`.
 
         Returns:
@@ -542,8 +542,8 @@ class Fit(FitRecord):
                 exact draws.
             thin: the number of steps per draw. If None, a short run determines how many steps make
                 draws nearly independent.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
 
         Returns:
             The fit with these standard errors in place of those of the sandwich. `print`,
@@ -601,8 +601,8 @@ class Fit(FitRecord):
                 values must have numbers as values, such as `range(1, 6)`. Two labels count as 0 and
                 1.
             probability: the probability of the intervals. If None, that of the fit, `level`.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
 
         Returns:
             A DataFrame with the columns `first`, `second`, `value` (the score: a norm, which has no
@@ -655,8 +655,8 @@ class Fit(FitRecord):
                 Intervals of sums of |w| tend to lie above the estimates of the fit, because noise
                 makes |w| larger.
             gauge: "zero_sum" or None, see `couplings`.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
 
         Returns:
             A DataFrame. With `bootstrap`, `attrs["stability"]` has by measure the mean rank
@@ -707,8 +707,8 @@ class Fit(FitRecord):
             certainty: the share of subsets of the CS coefficient.
             max_seconds: an error is raised, after the first refit, if the others are expected to
                 take longer.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
 
         Returns:
             A `CaseDropping`: `.coefficients` by statistic (`edges`, and the measures of
@@ -750,8 +750,8 @@ class Fit(FitRecord):
             score: "value" or "norm", see `couplings`.
             gauge: "zero_sum" or None, see `couplings`.
             level: the probability of the intervals. If None, that of the fit, `level`.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
 
         Returns:
             A DataFrame, the smallest p-values first. `first` and `second` are names of edges, such
@@ -805,8 +805,8 @@ class Fit(FitRecord):
             seed: the seed; permutation r depends on (seed, r) only.
             max_seconds: an error is raised, after the first two refits, if all refits are expected
                 to take longer.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
 
         Returns:
             A DataFrame, the smallest p-values first, with the columns `first`, `second`, `a` and

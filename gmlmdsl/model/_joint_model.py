@@ -208,8 +208,8 @@ class JointModel(Model):
             steps_per_beta: the number of steps at each beta.
             chains: the number of chains.
             seed: the seed of the chains.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
 
         Raises:
             GmlmError: E507 or E509 for options, samplers or models that the method cannot use.
@@ -248,8 +248,8 @@ class JointModel(Model):
             warmup: the number of steps of each chain at each beta before its draws.
             chains: the number of chains, from whose differences the standard error comes.
             seed: the seed of the chains.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
 
         Raises:
             GmlmError: E507 or E509 for options, samplers or models that the method cannot use.
@@ -656,8 +656,8 @@ class JointModel(Model):
             missing: the value that marks a missing cell, as in `fit`. Missing cells, and latents
                 that `wildtype` lacks, are summed out.
             given: one row of data of given variables, without an axis of rows.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
 
         Returns:
             An `Effects` object. `singles` is an array of shape (cells, values), and `table` is a
@@ -882,8 +882,8 @@ class JointModel(Model):
             max_steps: the maximum number of steps.
             weights_are: "importances" or "counts". With "counts", a row of weight 3 counts as three
                 rows, in standard errors too.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
             impute: the treatment of rows whose missing cells cost too much to sum out. None: these
                 cells are drawn inside the fit by block dynamics (Monte Carlo EM). True: the missing
                 cells of all rows are drawn. False: such rows raise an error with the cost.
@@ -1031,8 +1031,8 @@ class JointModel(Model):
             missing: see `fit`; cells that cost too much to sum out raise an error.
             given: the data of given variables, as in `fit`.
             gaps: see `fit`; a rule can be combined with "ignore".
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
             checkpoint: a folder for the fits that are done, as in `fit`; the fit under way begins
                 anew.
 
@@ -1121,8 +1121,8 @@ class JointModel(Model):
                 expressions are not.
             keep_draws: whether configurations and `lp` are kept. If not, convergence is not
                 checked.
-            progress: whether a progress bar is shown. If None, it is shown if a person watches the
-                output.
+            progress: whether a progress bar is shown. If None, it is shown if the standard error is
+                a terminal and the environment variable `CI` is not set.
             given: one row of data of given variables, without an axis of rows, for all chains.
             prompt: for guided samplers and `autoregressive`, the beginnings of the strings: a list
                 of prefixes of any length, as values or labels; letters may also be strings. Draws

@@ -10,7 +10,7 @@ N_BUCKETS, MOST_DISTANCE = 32, 128
 LEAST_FERTILITY, MOST_FERTILITY = -3, 2
 
 # Pretrained networks.
-MOST_SIZE = 1 << 24  # any dimension of an array
+MOST_SIZE = 1 << 24  # largest dimension of an array
 MOST_LAYERS = 1000  # layers of a network
 
 # Reduced precision.
@@ -18,8 +18,8 @@ MOST_LAYERS = 1000  # layers of a network
 # CPU, which takes longer.
 LEAST_REDUCED = 1 << 15
 LEAST_SCALE = 1e-30  # smallest scale, which avoids a division by 0 for a row of zeros
-# `fastest` multiplies a matrix of at most so many columns with so many rows, or with one row if
-# decoding is cell by cell. The third number is the number of repetitions.
+# Trials of `fastest`: the maximum number of columns of the matrix, the number of rows that it
+# multiplies, and the number of repetitions. If decoding is cell by cell, it multiplies one row.
 TRIED_COLUMNS, TRIED_ROWS, TRIED_RUNS = 8192, 32, 9
 # Share of the time of float32 that a reduced precision may take to be chosen.
 MOST_SHARE = 0.9

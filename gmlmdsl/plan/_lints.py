@@ -150,7 +150,7 @@ def _path_divergence(lowered: Lowered, sampler: ir.Sampler) -> float | None:
 
 
 def _likeliest(sampler: ir.Sampler) -> Diagnostic:
-    message = f"sampler `{sampler.name}` takes the most probable value of each cell that it settles: its output is no draw from p"
+    message = f"sampler `{sampler.name}` takes the most probable value of each cell that it settles: its output is not a draw from p"
     help = "`decode = sample` draws the values; `model.map(..)` finds a most probable configuration"
     return Diagnostic("W828", message, name_in(sampler.span, sampler.name), "not from p", (), help)
 

@@ -55,7 +55,7 @@ CHEAPER_SHARE = 0.5
 SMALL_LEVEL = 1 << 12  # padded table entries of a level that cost less than starting its operations
 # A level with more table entries is a separate stage, so that its memory can be released.
 LARGE_LEVEL = 1 << 16
-MOST_ALONE = 200  # levels of this size; if there are more, they are joined
+MOST_ALONE = 200  # number of levels above `LARGE_LEVEL`; if there are more, they are joined
 # Up to this number, levels are joined only if this adds little padding: few levels compile fast.
 FEW_LEVELS = 16
 LITTLE_WASTE = 1.5  # padded entries for each real one that count as little
@@ -72,16 +72,17 @@ MOST_STAGE_KINDS = 16
 # One loop also serves all steps up to this number of table entries, because it compiles faster than
 # stages, unless there are only `FEW_KINDS` kinds.
 FEW_LOOP_ENTRIES = 2.0**12
-# A chain of equal cells has one stage and its message. Over many rows its loop takes far longer
-# than the stage.
+# Number of kinds up to which stages are used. A chain of equal cells has two: one kind of stage and
+# one kind of message. Over many rows, a loop takes far longer than this stage.
 FEW_KINDS = 2
 # Beyond this number of table entries there is no loop, because a loop holds all messages at once.
 MOST_LOOP_ENTRIES = 2.0**27
-# Entries of a loop for each real entry. Each axis has as many values as the largest cell.
+# Limit on the entries of a loop for each real entry. Each axis has as many values as the largest
+# cell.
 MOST_PADDED = 16.0
 SOURCES = 4  # terms of a table; if there are more, some are summed first
 TURN_ENTRIES = 500  # entries of messages that cost as much as starting an iteration
-PICKED = 8  # cells that one iteration picks
+PICKED = 8  # number of cells whose values one iteration picks
 MOST_LOOP_PLACES = 2**31 - 1  # Places are numbered in 32 bits; `MOST_LOOP_ENTRIES` is far below.
 
 # Tables of factors.
@@ -92,8 +93,8 @@ ENTRIES_AT_ONCE = 1 << 20  # table entries whose parameters are found at once
 MOST_GROUP_ENTRIES = 1 << 24  # entries of the tables of one group of factors
 MOST_BLOCK_PLACES = 1 << 25  # index entries of one set of blocks
 MOST_USES = 1 << 21  # Uses of factors by blocks: memory for finding contexts grows in proportion.
-# A dense matrix is still faster than single products if it has at most this many times more
-# products than there are factors.
+# A dense matrix is faster than single products if the number of its products is at most this number
+# times the number of factors.
 DENSE_RATIO = 32
 TREE_PRODUCTS = 8.0  # products that cost as much as one evaluation of a factor's tree
 MOST_KEY = 2.0**62  # The cells of a context, encoded as one number, stay below this limit.
@@ -104,21 +105,25 @@ SYMMETRY_POINTS = 3  # points in parameter space at which symmetries are tried
 # Partial sums as cells.
 # Partial sums are considered if a factor's cells have more joint values than this.
 LEAST_VALUES = 1 << 12
-MOST_PRODUCTS = 1 << 6  # A product of probabilities with more partial products is summed by two.
-MOST_OUTSIDE = 1 << 10  # joint values of the cells beside the sum
+# If a product of probabilities has more partial products, two values replace them: either all terms
+# up to a place hold, or one of them does not.
+MOST_PRODUCTS = 1 << 6
+MOST_OUTSIDE = 1 << 10  # joint values of the cells of the factor that are not part of the sum
 MOST_SUMS = 1 << 13  # distinct values of a partial sum
 MOST_TERM_VALUES = 1 << 10  # joint values of the cells of one term
-LEAST_CHAIN = 1 << 22  # A chain of partial sums whose tables have fewer entries has no links.
-# The same for sums that can be taken as a tree: its few levels compile in a seventh of the time (60 bits, with the gradient).
+# If the tables of a chain of partial sums have fewer entries, the chain has no links.
+LEAST_CHAIN = 1 << 22
+# The same for sums that can be arranged as a tree, whose few levels compile in a seventh of the
+# time (60 bits, with the gradient).
 LEAST_TREE = 1 << 12
 CHEAPER_LINKS = 2  # Links take the place of tables that have this many times more entries.
 
 # Sweeps by tables.
-# Colours of different sizes are run by one scan if padding makes at most this many times more
-# places than blocks.
+# Colours of different sizes are run by one scan if, after padding, the number of places is at most
+# this number times the number of blocks.
 MOST_COLOUR_WASTE = 2
-# A product with all cells is still faster than lists if there are at most this many times more
-# cells than neighbours.
+# A product with all cells is faster than lists of neighbours if the number of cells is at most this
+# number times the number of neighbours.
 MOST_BESIDE = 4
 # Entries up to this size lose no significant digits in the differences of a product in 32 bits.
 MOST_ENTRY = 100.0
@@ -126,8 +131,8 @@ MOST_DIFFERENCE = 1e4  # the corresponding size for lists, which add few entries
 MOST_PRODUCT_PLACES = 1 << 24  # index entries of one product
 MOST_LIST_PLACES = 1 << 26  # index entries of lists
 MOST_PLANNED_CELLS = 1 << 17  # cells that are planned at once
-# Sums of scores are limited by it. Exponentials in 32 bits, and sums of thousands of them, then
-# stay between 1e-35 and 1e38.
+# Sums of scores are limited to this absolute value. Exponentials in 32 bits, and sums of thousands
+# of them, then stay between 1e-35 and 1e38.
 MOST_EXPONENT = 80.0
 MOST_WRITTEN = 128  # comparisons and exponentials of one neighbour that are unrolled
 
@@ -135,34 +140,39 @@ MOST_WRITTEN = 128  # comparisons and exponentials of one neighbour that are unr
 BITS = 24  # random binary digits of each cell, which are compared with its probabilities
 MOST_STRENGTHS = 4  # different strengths of the couplings of a colour
 MOST_COMBINATIONS = 32  # combinations of a class and counts: each is one operation for every digit
-PACKING_SAMPLE = 1 << 12  # cells that are examined first
+# cells that are examined first: too many strengths among them end the search
+PACKING_SAMPLE = 1 << 12
 PACKING_AT_ONCE = 1 << 16  # cells that are examined together
 
 # Symmetries and forced values.
 ALIKE = 1e-9  # Entries are equal if they differ by less than this share of the largest entry.
 MOST_EXCHANGES = 1 << 14  # partial exchanges that a search examines
 MOST_PAIRINGS = 64  # exchanges of values in pairs that are used
-MOST_FORCED_VALUES = 1 << 22  # values of all factors together from whose zeros cells follow
+# limit on the values of all factors together, whose zeros show which cells are forced
+MOST_FORCED_VALUES = 1 << 22
 MOST_JOINED = 1 << 11  # cells among which sets of cells with different values are sought
-# table entries that probes of single values may read, in all and since one was last excluded
+# Limits on the table entries that probes of single values read: in total, and since a value was
+# last excluded.
 MOST_PROBED, MOST_PROBED_IN_VAIN = 1 << 29, 1 << 24
 READ_PER_TABLE = 1 << 12  # entries whose reading takes as long as the beginning of a table
 
 # Checks of a program with its inputs.
-# cells of a model that a check lowers, and members of an index that it tries
+# limit on the cells of a model that a check lowers, and on the members of an index that it tries
 MOST_CHECKED_CELLS = 10_000
 # entries of index arrays, and values of cells that are tried: these take about 0.1 s
 MOST_CHECK_WORK = 6_000_000.0
 PER_PART = 2000.0  # the fixed cost of each part of an expression, in the same unit
-MOST_CHECKED_TEXT = 100_000  # Larger programs, by the characters of their files, are not bound.
-MOST_CHECKED_EDGES = 100_000  # Larger graphs, by their nodes and edges, are left out.
+MOST_CHECKED_TEXT = 100_000  # Programs whose files have more characters are not bound.
+MOST_CHECKED_EDGES = 100_000  # Graphs with more nodes and edges are left out.
 
 # Warnings.
-MOST_LINTED_STATES = 1 << 10  # joint values, and visits of the decoder, for which W828 has a number
+# joint values, and visits of the decoder, up to which W828 states a number
+MOST_LINTED_STATES = 1 << 10
 MOST_LINTED_TURNS = 100_000  # turns of the loops of a factor that are examined for dead branches
-MOST_LINTED_ENTRIES = 64  # entries of parameters among which a redundant direction is searched
+MOST_LINTED_ENTRIES = 64  # entries of parameters among which a redundant direction is searched for
 MOST_LINTED_VALUES = 1 << 14  # values of all factors that contain these entries
-MOST_LINTED_TABLES = 2000  # evaluations of a factor, once for each entry
+# limit on the number of evaluated factors times the number of these entries
+MOST_LINTED_TABLES = 2000
 # share of the largest weight, or absolute size, below which a number counts as 0
 NEGLIGIBLE = 1e-9
 RANK_ERROR = 1e-7  # singular values below it, relative to the largest entry, count as 0

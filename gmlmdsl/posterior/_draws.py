@@ -202,7 +202,7 @@ def _verify_likelihood(evidence: Evidence) -> None:
         raise fail("E550", 'rows whose gaps were left out have no likelihood: `gaps="ignore"` leaves factors out of p', help=help)
     if is_whole(evidence.lowered.graph, evidence.mask):
         raise fail("E550", "rows with weights have no likelihood: weights count as importances", help=f"repeat rows; or {help}")
-    message = f"a fit under mask `{evidence.options.mask}` has a pseudolikelihood: its terms are no log p(x) of the rows"
+    message = f"a fit under mask `{evidence.options.mask}` has a pseudolikelihood: its terms are not log p(x) of the rows"
     raise fail("E550", message, help=f"fit under `everything` where that is affordable; or {help}")
 
 

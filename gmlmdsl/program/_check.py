@@ -173,7 +173,7 @@ class _Checker:
         number = written.value if written is e else -written.value
         if number not in values:
             help = f"a {domain.kind} is {values[0]} or {values[1]}"  # type: ignore[union-attr]
-            self.scope.report("E319", f"{number} is no value of `{type_.span.text}`", e.span, "not a value", help=help)
+            self.scope.report("E319", f"{number} is not a value of `{type_.span.text}`", e.span, "not a value", help=help)
         return number not in values
 
     def axis(self, name: str, k: int, e: tree.Expression | tree.Loop) -> InputAxis | None:

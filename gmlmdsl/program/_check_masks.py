@@ -145,7 +145,7 @@ def _mixture(e: tree.MaskMixture, model: Model, scope: Scope) -> MaskMixture | N
     if not check_no_clusters(e, parts, scope):
         return None
     if any(part is not None and part.is_visits for part in parts):
-        refuse_visits("it is no part of a mixture", e.span, scope)
+        refuse_visits("it cannot be part of a mixture", e.span, scope)
         return None
     rows = tuple((w, part) for w, part in zip(weights, parts, strict=True) if part is not None)
     extent = verify_mixture([part for _, part in rows], e.span, scope)
@@ -560,5 +560,5 @@ def check_no_clusters(e: tree.MaskMixture, parts: Sequence[MaskBody | None], sco
     found: list[Span] = [row.mask.span for row, part in zip(e.rows, parts, strict=True) if part is not None and part.is_percolation]
     for span in found:
         help = "mix updates instead: `mixture { 0.5 : update x[K] where K ~ clusters  0.5 : update x[i] for i in site }` in a sampler"
-        scope.report("E331", "`percolation` is no row of a mixture of masks", span, "stands alone", help=help)
+        scope.report("E331", "`percolation` cannot be a row of a mixture of masks", span, "stands alone", help=help)
     return not found

@@ -276,7 +276,7 @@ def _prior(
         help = (
             "did you mean `dirichlet`?"
             if form.name == "categorical"
-            else "an unknown with few values is no parameter: `latent z : range(3)`"
+            else "an unknown of few values is not a parameter: `latent z : range(3)`"
         )
         scope.report("E311", message, call.function.span, "not a prior", help=help)
         return None

@@ -637,7 +637,7 @@ def _key(
         else:
             scope.report(
                 "E332",
-                f"`{k.span.text}` is no value of `{index.span.text}`",
+                f"`{k.span.text}` is not a value of `{index.span.text}`",
                 k.span,
                 "not a key",
                 help=f"its values are {listed([as_key(v) for v in of])}",

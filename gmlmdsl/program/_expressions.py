@@ -110,7 +110,7 @@ def rule(*nodes: type) -> Callable[[Rule], Rule]:
 
 
 def faulty(span: Span) -> Checked:
-    """Return the replacement of a reported expression. No two replacements are equal."""
+    """Return the node that replaces an expression whose fault is reported. No two are equal."""
     return Literal(span, float("nan")), ERROR
 
 
@@ -120,7 +120,7 @@ def known_number(e: object) -> int | float | None:
 
 
 def is_faulty(e: object) -> bool:
-    """Return whether `e` is the replacement of a reported expression."""
+    """Return whether `e` replaces an expression whose fault is reported."""
     return isinstance(e, Literal) and math.isnan(e.value)
 
 

@@ -164,7 +164,7 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         **dict.fromkeys(("inv_gamma", "inverse_gamma"), ("write `gamma(shape, rate)` of its inverse, a `positive` parameter", "")),
         **dict.fromkeys(("multi_normal", "multivariate_normal", "mvn", "lkj"), ("each entry has its own prior: `normal(0, 1)`", "")),
         **dict.fromkeys(
-            ("categorical", "bernoulli", "poisson", "binomial"), ("an unknown with few values is no parameter: `latent z : range(3)`", "")
+            ("categorical", "bernoulli", "poisson", "binomial"), ("an unknown of few values is not a parameter: `latent z : range(3)`", "")
         ),
     },
     "graph": {

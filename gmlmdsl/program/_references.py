@@ -87,12 +87,11 @@ def _report_brackets(e: tree.Index, base: tree.Attribute, scope: Scope) -> None:
         message, fix = f"`{base.span.text}` takes its node in parentheses", Fix(e.span, text)
         scope.report("E121", message, place, "", help=f"write `{text}`", fix=fix)
     elif name == "neighbours":
-        scope.report(
-            "E207", f"`{e.span.text}` is no number", base.attribute.span, "not a number", help=f"an index runs over it: `for j in {text}`"
-        )
+        help = f"an index runs over it: `for j in {text}`"
+        scope.report("E207", f"`{e.span.text}` is not a number", base.attribute.span, "not a number", help=help)
     else:
         help = "a loop runs over all of it; its members have no numbers"
-        scope.report("E207", f"`{e.span.text}` is no number", base.attribute.span, "not a number", help=help)
+        scope.report("E207", f"`{e.span.text}` is not a number", base.attribute.span, "not a number", help=help)
 
 
 def _reference(name: tree.Name, indices: Indices, span: Span, scope: Scope, where: Where) -> Checked:
@@ -298,7 +297,7 @@ def _method(e: tree.Method, scope: Scope, where: Where) -> Checked:
         help = (
             f"an index runs over it: `for j in {e.span.text}`" if name == "neighbours" else "a graph has `.degree(i)` and `.neighbours(i)`"
         )
-        scope.report("E207", f"`{e.span.text}` is no number", e.base.attribute.span, "not a number", help=help)
+        scope.report("E207", f"`{e.span.text}` is not a number", e.base.attribute.span, "not a number", help=help)
         return faulty(e.span)
     node = graph_argument(e, scope, INDEXED if "binder" in where.kinds else where)
     if node is None:

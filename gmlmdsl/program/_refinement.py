@@ -241,7 +241,7 @@ def _check_planner(call: tree.Call, written: Mapping[str, tree.Argument], o: Map
 def _no_planner(network: object, model: Model) -> str:
     """Return the reason why a network cannot judge a whole row of the model, or ""."""
     if model.conditional is None:
-        return "the model has a joint distribution, whose parameters are no networks"
+        return "the model has a joint distribution, whose parameters are not networks"
     if not isinstance(network, FormCall):
         return ""  # The network is faulty and already reported.
     if network.form.name == "encoder_decoder":

@@ -127,7 +127,7 @@ def _chooses(s: tree.ModelMixture, body: Body, scope: Scope) -> tuple[VariableVa
     if isinstance(cell, VariableValue) and kind.plain and kind.domain is not None and body.variables[cell.name].role != "given":
         return cell, kind
     if kind.tag != "error":
-        scope.report("E205", f"`{s.cell.name}` is no variable of the model", s.cell.span, "expected a variable of few values")
+        scope.report("E205", f"`{s.cell.name}` is not a variable of the model", s.cell.span, "expected a variable of few values")
     return None
 
 
@@ -188,7 +188,7 @@ def _report_part(name: tree.Name, before: list[str], scope: Scope) -> None:
     else:
         known = [n for n, of in scope.in_use.items() if of]
         help, fix = suggestion(name, known, f"in use are {listed(known)}" if known else "a part is a model in use: `use ising as a`")
-        scope.report("E203", f"`{name.name}` is no model in use", name.span, "not in use", help=help, fix=fix)
+        scope.report("E203", f"`{name.name}` is not a model in use", name.span, "not in use", help=help, fix=fix)
 
 
 def _key(e: tree.Expression, kind: Kind, scope: Scope) -> Expression | None:
@@ -199,7 +199,7 @@ def _key(e: tree.Expression, kind: Kind, scope: Scope) -> Expression | None:
     if isinstance(e, tree.Number) and kind.tag != "label" and (not values or e.value in values):
         return Literal(e.span, e.value)
     help = f"its values are {listed([as_key(v) for v in values])}" if values else ""
-    scope.report("E332", f"`{e.span.text}` is no value of the variable", e.span, "not a key", help=help)
+    scope.report("E332", f"`{e.span.text}` is not a value of the variable", e.span, "not a key", help=help)
     return None
 
 

@@ -129,7 +129,7 @@ def _neighbours(e: tree.Method, scope: Scope) -> SetOf | None:
     name = e.base.attribute.name
     if name != "neighbours" or symbol.value.form.name == "bipartite":
         help, fix = suggestion(e.base.attribute, ("neighbours",), "`G.neighbours(i)` is the set of nodes that are joined to i")
-        scope.report("E207", f"`{e.base.span.text}(..)` is no set", e.base.attribute.span, "unknown part", help=help, fix=fix)
+        scope.report("E207", f"`{e.base.span.text}(..)` is not a set", e.base.attribute.span, "unknown part", help=help, fix=fix)
         return None
     node = graph_argument(e, scope, INDEXED)
     return None if node is None else SetOf(e.span, "graph", e.span.text, node, graph=e.base.base.name, part="neighbours")

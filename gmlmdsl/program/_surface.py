@@ -88,7 +88,7 @@ class _Replaced:
                 return replace(node, base=base, indices=indices)
             case tree.Index():
                 return replace(node, base=base.base, indices=(*base.indices, *indices))
-        message = f"`{node.base.span.text}` is indexed here, and `{base.span.text}` is no array"
+        message = f"`{node.base.span.text}` is indexed here, and `{base.span.text}` is not an array"
         self.scope.report("E210", message, base.span, "not an array", related=((node.span, "indexed here"),))
         return tree.Number(base.span, 0)
 

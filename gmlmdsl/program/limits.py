@@ -27,7 +27,7 @@ MOST_PAIRS = 1 << 16  # pairs of values that a comparison tries
 # Characters that are checked again, for all fixes together: a fix is suggested only if the changed
 # text was checked.
 MOST_TRIED = 100_000
-OF_A_FAULT = 300  # cost of a fault that is met again, in characters
+OF_A_FAULT = 300  # cost in characters of a fault that is found again
 MOST_COMPARED = 100_000  # comparisons of unknown names with known ones
 
 # Messages.
@@ -39,4 +39,4 @@ MOST_LABELS = 6  # labels of a map that a message writes out
 
 # Tolerances.
 NOT_NORMALISED = 1e-6  # distance from 1 of the sum of written probabilities that is an error
-FULL = 1 - 1e-6  # share from which on a noise hides, or keeps, all cells
+FULL = 1 - 1e-6  # share from which on a noise counts as hiding, or keeping, all cells

@@ -418,7 +418,7 @@ def read_parquet(path: Path) -> tuple[list[str], list[list[str]]]:
     verify_readable(path)
     parquet = _need("pyarrow.parquet")
     if not path.is_file():
-        raise fail("E520", f"{path} is no file: Parquet is read from its end", help="save what comes out of the pipe")
+        raise fail("E520", f"{path} is not a file: Parquet is read from its end", help="save what comes out of the pipe")
     try:
         return _read(parquet, path)
     except (GmlmError, KeyboardInterrupt):

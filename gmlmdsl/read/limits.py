@@ -10,8 +10,8 @@ MOST_DIGITS = 18  # digits of a whole number, which then fits in 64 bits
 # Size of the unpacked content in units of the size of the file. Zeros pack to a thousandth, tables
 # to a tenth, and data seldom to a hundredth.
 MOST_UNPACKED = 200
-# Bytes of text that may be unpacked at any ratio. A million of the shortest lines fit into them,
-# which are read in about a second.
+# Bytes of text that may be unpacked at any ratio. They contain a million of the shortest lines, and
+# are read in about a second.
 SURE_UNPACKED_TEXT = 1 << 21
 SURE_UNPACKED_ARRAYS = 1 << 28  # bytes of arrays that may be unpacked at any ratio
 
@@ -19,7 +19,7 @@ SURE_UNPACKED_ARRAYS = 1 << 28  # bytes of arrays that may be unpacked at any ra
 MOST_BYTES = 1 << 32  # bytes of an array
 MOST_ARRAYS = 4096  # arrays of an .npz file
 LONGEST_HEADER = 1 << 13  # bytes of the header of an .npy file
-MOST_HEADER = 100_000_000  # bytes of the header of a safetensors file, as the specification has it
+MOST_HEADER = 100_000_000  # bytes of the header of a safetensors file, as in the specification
 MOST_CELLS = 1 << 26  # fields of a Parquet file
 MOST_COLUMNS = 1 << 16  # columns of a Parquet file
 LONGEST_REASON = 200  # letters of a reader's error message that are shown

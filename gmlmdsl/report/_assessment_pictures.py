@@ -137,9 +137,10 @@ def plot_profile(
     label: str = "",
     ax: Axes | None = None,
 ) -> Figure:
-    """Plot the signed root of the adjusted drop, and the interval at which it reaches the quantile.
+    """Plot the signed root of `drop`, twice the adjusted rise of the objective, and an interval.
 
-    The root is linear if a normal interval is right.
+    At the ends of the interval the root reaches the quantile. It is linear if a normal interval is
+    right.
 
     Args:
         grid: shape (point,), the values of the entry or direction, ascending.

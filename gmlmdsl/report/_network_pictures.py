@@ -268,7 +268,7 @@ def _verified_fields(fields: Any, names: list[str]) -> dict[str, float] | None:
     found = dict(fields.items())
     strange = [k for k in found if k not in names]
     if strange:
-        raise wrong(f"`fields` names {strange[0]!r}, which is no node", _meant(strange, names) or _listed(names))
+        raise wrong(f"`fields` names {strange[0]!r}, which is not a node", _meant(strange, names) or _listed(names))
     return {k: float(numbers(f"fields[{k!r}]", v, ())) for k, v in found.items()}
 
 
@@ -291,7 +291,7 @@ def _marks_of(groups: Any, colours: Any, names: list[str]) -> dict[str, _Mark] |
         found = dict(groups.items())
         strange = [k for k in found if k not in names]
         if strange:
-            raise wrong(f"`groups` names {strange[0]!r}, which is no node", _meant(strange, names) or _listed(names))
+            raise wrong(f"`groups` names {strange[0]!r}, which is not a node", _meant(strange, names) or _listed(names))
     else:
         labels = verified_names("`groups`", groups)
         if len(labels) != len(names):

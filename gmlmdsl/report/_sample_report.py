@@ -36,7 +36,7 @@ def drawn_groups(graph: FactorGraph, idata: DrawsLike, stats: str = "sample_stat
     groups = groups_of(idata)
     lacking = [g for g in ("posterior", stats) if g not in groups] or [v.name for v in graph.variables if v.name not in groups["posterior"]]
     if lacking:
-        raise wrong(f"idata are no draws of this model and kind: they lack `{lacking[0]}`", "pass what `model.sample(..)` gives")
+        raise wrong(f"idata are not draws of this model and kind: they lack `{lacking[0]}`", "pass what `model.sample(..)` gives")
     return groups
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 # Arguments.
-MOST_COUNT = 10**9  # largest count of an argument, which is above the limits of all pictures
+# largest number of things that an argument counts; it is above the limits of all pictures
+MOST_COUNT = 10**9
 MOST_PIXELS = 1e8  # number of pixels of a grid of images
 MAX_SVG = 3_000_000  # bytes of a picture as SVG; a larger one becomes an image
 
@@ -39,8 +40,9 @@ MOST_Z = 8.0  # larger z-values are drawn at the edge, with their number
 NEAR = 8.0  # angstrom between C-beta atoms, as in assessments of contact prediction
 # Number of stretches of a long trace, each drawn as its smallest and largest value.
 TRACE_STRETCHES = 300
-MAX_R_HAT = 1.01  # as in the limits of the package `sample`, which loads JAX
-MIN_ESS_PER_CHAIN = 100  # as in the limits of the package `sample`, which loads JAX
+# Equal to the limit in the package `sample`, which is not imported because it would load JAX.
+MAX_R_HAT = 1.01
+MIN_ESS_PER_CHAIN = 100  # Equal to the limit in the package `sample`, for the same reason.
 
 # What reports show.
 DIGITS = 4  # significant digits of the median of a column
@@ -57,7 +59,7 @@ MOST_CATEGORIES = 30  # number of categories whose frequencies are drawn
 MOST_DIAGNOSED = 30  # number of rows of the table of diagnostics
 
 # Work.
-# Predictive checks are part of a report if a model has at most so many configurations, and if
-# rows times cells squared are at most so many.
+# Predictive checks are part of a report up to these limits: on the configurations of a model, and
+# on rows times cells squared.
 MOST_CHECKED_STATES, MOST_CHECKED_PAIRS = 2**14, 1 << 20
 DRAWS_AT_ONCE = 1 << 22  # number of values of draws that are read at once

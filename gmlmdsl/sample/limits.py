@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # Runs of a kernel.
 STEPS_PER_CALL = 64  # draws per compiled call: the progress bar moves between calls
-OBSERVED_PER_CALL = 4096  # draws per compiled call of which observed numbers alone are recorded
+OBSERVED_PER_CALL = 4096  # draws per compiled call if only observed numbers are recorded
 LANES = 16  # chains in a processor's vector: fewer are padded to a power of two, more to a multiple
 # A call records at most this many codes. If a full call has no more, it records the full number of
 # draws even if fewer are requested.
@@ -13,8 +13,9 @@ MOST_AT_ONCE = 1 << 22
 ANNEALING_STEP = 2**32 - 1
 
 # Starts of chains.
-START_TRIES = 2000  # random rows of a chain among which a possible start is sought
-MOST_SUMMED = 1e7  # operations of a sum for starts; a larger sum is left to explicit exact draws
+START_TRIES = 2000  # random rows of a chain among which a possible start is searched for
+# operations of a sum for starts; a larger sum is computed only for explicit exact draws
+MOST_SUMMED = 1e7
 # number to fold into the keys of starts that are drawn: no step of a chain has that number
 START_STEP = 2**32 - 2
 FEW_POSSIBLE = 64  # number of possible rows to find if most random ones are impossible
@@ -23,17 +24,20 @@ FEW_POSSIBLE = 64  # number of possible rows to find if most random ones are imp
 # share of random moves at a dead end, from which every move violates more
 WALK_NOISE = 0.3
 MOST_MOVES = 200_000  # moves of one walk
-FEWEST_MOVES = 1000  # moves of one walk, however many evaluations each takes
+FEWEST_MOVES = 1000  # smallest number of moves of one walk, however many evaluations a move takes
 MOST_EVALUATIONS = 2e9  # evaluations of instances in one walk
-WALK_AT_ONCE = 1 << 20  # evaluations of instances for one move: of larger scopes, some cells are tried
+# evaluations of instances for one move; if the scope needs more, only some of its cells are tried
+WALK_AT_ONCE = 1 << 20
 
 # Draws.
 MOST_STEPS = 2**31 - 1  # steps are numbered in 32 bits
-COPIES = 1.1  # memory of kept draws in units of their array: the array, a call's draws, diagnostics
+# Memory of kept draws, in units of their array. It contains the array, the draws of a call, and the
+# diagnostics.
+COPIES = 1.1
 MIN_SWAP_RATE = 0.05  # minimum swap rate of neighbours in a ladder without a warning
 
 # Draws in files.
-CALL_SECONDS = 5.0  # duration of a compiled call, between two of which a run can be ended
+CALL_SECONDS = 5.0  # duration of a compiled call; a run can be ended between two calls
 WRITTEN_AT_ONCE = 1 << 26  # a call records at most this many codes for a file
 READ_AT_ONCE = 1 << 27  # maximum number of bytes of draws that diagnostics read at once
 DIAGNOSED_DRAW = 200  # bytes that the diagnostics of one cell take for each of its draws
@@ -51,7 +55,7 @@ LEAST_EFFECTIVE = (10.0, 0.1)
 
 # Bridge sampling.
 WEIGHT_COPIES = 4  # arrays of one number for each draw and beta that a step of the fit holds
-BRIDGE_STEPS = 100  # the most Newton steps
+BRIDGE_STEPS = 100  # maximum number of Newton steps
 BRIDGE_TOLERANCE = 1e-10  # tolerance of log Z
 LEAST_OVERLAP = 0.1  # smallest overlap of log p at neighbouring betas
 DRIFT_ERRORS = 5.0  # standard errors above which a drift is significant
@@ -60,7 +64,7 @@ LEAST_DRIFT = 0.25  # share of the standard error of log Z; a smaller drift is n
 # Diagnostics.
 MAX_R_HAT = 1.01  # largest R-hat without a warning
 MIN_ESS_PER_CHAIN = 100  # effective draws of a chain below which a warning is printed
-MIN_DRAWS = 100  # draws below which there is one warning, and R-hat and ESS have none
+MIN_DRAWS = 100  # number of draws below which one warning replaces those of R-hat and ESS
 MIN_CHAINS = 4  # chains below which a warning is printed
 MIN_FLIP_RATE = 1e-3  # share of redraws of a block that change it, below which a warning is printed
 # The probability that a chain misses a category with ten expected visits is exp(-10) = 5e-5.

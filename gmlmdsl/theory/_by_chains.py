@@ -74,7 +74,7 @@ def gap_by_chains(model: Model, params: Params, sampler: str | None, draws: int,
         given: one row of data of given variables.
     """
     if sampler == "exact" and sampler not in model.samplers:
-        raise fail("E507", "independent draws are no chain: they have no gap", help="name a sampler of the program")
+        raise fail("E507", "independent draws are not a chain: they have no gap", help="name a sampler of the program")
     name, codes = chain_codes(model, params, sampler, draws, seed, given)
     body = model.sampler(name)[1].body
     half = GAP_CHAINS // 2

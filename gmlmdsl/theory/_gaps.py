@@ -99,7 +99,7 @@ def _law(model: Model, params: ParamsLike, sampler: ir.Sampler, given: Given | N
     body = sampler.body
     if ir.start_of(body) is None and not (isinstance(body, ir.FormCall) and is_decoder(body)):
         help = "`refinement` and its presets are, and samplers that `start from` one"
-        raise fail("E507", f"sampler `{sampler.name}` is no decoder", sampler.span, help=help)
+        raise fail("E507", f"sampler `{sampler.name}` is not a decoder", sampler.span, help=help)
     return decoded_law(model, params, sampler, None, given).probabilities
 
 

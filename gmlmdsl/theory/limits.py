@@ -21,7 +21,8 @@ MOST_SUPERSET_SUMS = 1 << 22
 CHANCES_AT_ONCE = 1 << 24  # entries of p(K | x) that are computed at once
 EIGENVALUE_TOLERANCE = 1e-13  # tolerance of eigenvalues found by iteration
 FIRST_VECTORS = 4  # number of vectors that are found at first
-# Value of 1 - eigenvalue above which vectors do not mix with those nearer to 1.
+# Value of 1 - eigenvalue above which a vector does not mix with vectors whose eigenvalues are
+# nearer to 1.
 DISTINCT_GAP = 1e-8
 LEAST_FORM = 1e-280  # smallest E(f, f)
 FEWEST_PRODUCTS = 100  # smallest number of products of an iteration
@@ -32,7 +33,7 @@ LEAST_ROOT = 1e-60  # sqrt(p) below which a vector does not determine its functi
 MOST_MULTIPLICATIONS = 2.0**41  # limit on the multiplications of powers of a matrix
 MOST_DIGITS = 52  # limit on the binary digits of a mixing time
 MOST_STEPS = 1_000_000  # limit on the single steps of a chain too large for its matrix
-GAP_ROUNDING = 1e-10  # gap of a chain that is not reversible below which its digits are lost
+GAP_ROUNDING = 1e-10  # gap below which the digits are lost, if the chain is not reversible
 # Number of expected steps up to which differences keep ten digits.
 MOST_BY_DIFFERENCES = 1e5
 # A time is at least 1; one that is shorter by more shows that digits were lost.
@@ -44,13 +45,13 @@ PANEL_STATES = 32  # number of states that are eliminated before the other rows 
 # Largest constant from an eigenvalue; the digits of a larger constant are rounding errors.
 LARGEST_C_AT = 1e10
 SOBOLEV_STARTS = 4  # number of starts that are followed to their minimum
-SOBOLEV_STEPS = 200  # limit on the steps of each
+SOBOLEV_STEPS = 200  # limit on the steps of each start
 NEAREST_LAW = 1e-6  # KL(r, p) below which the ratio has no digits; its limit at p is known
 MOST_CLIMBED = 1 << 12  # configurations over which the entropy ratio is maximised
-# Limit on configurations times blocks times starts in one step of that climb.
+# Limit on configurations times blocks times starts in one step of this maximisation.
 CLIMBED_AT_ONCE = 1 << 21
 CLIMBS = 10  # number of steps after which the better half of the starts continues
-CLIMBING_STARTS = 6  # number of starts that climb to the end
+CLIMBING_STARTS = 6  # number of starts whose maximisation continues to the end
 FURTHER_CLIMBS = 300  # limit on the steps of these starts
 SERIES_RANGE = 1e-2  # value of d below which t log t - t + 1 is summed as a series
 LEAST_LOG = -60.0  # log r / q below which r counts as 0
@@ -69,7 +70,8 @@ NO_CHANGE = 1e-12
 # chain is reducible.
 UNSEEN_INFORMATION = 1e-12
 MOST_GIVEN_ROWS = 256  # limit on the distinct rows of given data
-# Smallest eigenvalue of H relative to I if the chain is irreducible; smaller ones are rounding.
+# Smallest eigenvalue of H relative to I if the chain is irreducible. A smaller eigenvalue is a
+# rounding error.
 LEAST_INFORMATION = 1e-16
 UNSEEN_PART = 1e-7  # component of an entry in an unseen direction below which it counts as 0
 
@@ -113,9 +115,9 @@ REST_VALUES = 256  # number of values of the rest at which influences are comput
 # Limit on the cells of a clique whose joint values are all tried. For a larger clique the mode gap
 # is bounded from below.
 MOST_LISTED_CELLS = 12
-MOST_THRESHOLDS = 32  # couplings at which cliques are sought
+MOST_THRESHOLDS = 32  # couplings at which cliques are searched for
 MOST_CLIQUES = 2048  # cliques that are compared
-# Fraction of the largest coefficient below which a coefficient is rounding.
+# Fraction of the largest coefficient. A smaller coefficient is a rounding error.
 NEGLIGIBLE = 1e-9
 # Limit on the sets of three or more cells whose coefficients are summed.
 MOST_HIGHER_ORDERS = 1 << 20

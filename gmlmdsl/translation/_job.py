@@ -46,7 +46,7 @@ class TrainJob:
         resume: whether to resume from checkpoints in the folder.
         allow_python: whether a network `python("package.module:Class")` may import and run that
             class.
-        progress: whether to show a bar; None shows one if a person watches.
+        progress: whether to show a bar; None shows one if the standard error is a terminal.
         mesh_axis: as in `Model.fit`: an axis of the ambient mesh over which batches are spread.
         byte_fallback: whether a vocabulary that is trained spells unknown letters by their bytes.
     """

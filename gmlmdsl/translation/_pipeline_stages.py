@@ -65,7 +65,7 @@ class PipelineOptions:
         seed: the seed of all random numbers outside the recipes.
         allow_python: whether a network `python("package.module:Class")` may import and run that
             class.
-        progress: whether to show a bar; None shows one if a person watches.
+        progress: whether to show a bar; None shows one if the standard error is a terminal.
         command: the command line that the report shows.
         mesh_axis: as in `Model.fit`, for the trainings, and as in `Translator.translate`, for the
             distillation and the scores. Each process runs all stages in a folder of its own; their

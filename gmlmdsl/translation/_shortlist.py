@@ -118,7 +118,7 @@ class Shortlist:
         try:
             table = np.load(io.BytesIO(data), allow_pickle=False)
         except kinds_of_damage():
-            raise fail("E575", "the bundle's shortlist is no array") from None
+            raise fail("E575", "the bundle's shortlist is not an array") from None
         whole = isinstance(table, np.ndarray) and table.dtype == np.int32 and table.ndim == 2 and len(table) == size and table.shape[1] > 0
         if not whole or table.min() < -1 or table.max() >= size or not np.array_equal(np.sort(table[:, 0]), np.arange(size)):
             raise fail("E575", f"the bundle's shortlist is not a table of the {size} codes of its vocabulary")

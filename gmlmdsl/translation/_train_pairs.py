@@ -166,7 +166,7 @@ def train_pairs(
         checkpoint: a folder for checkpoints, from which a killed run resumes.
         log: the path of a log of JSON lines.
         resume: whether to resume from checkpoints in the folder.
-        progress: whether to show a bar; None shows one if a person watches.
+        progress: whether to show a bar; None shows one if the standard error is a terminal.
         start: a network from which the initial weights of all layers that agree are taken. None
             selects that of the recipe, if it names one.
         mesh_axis: as in `Model.fit`.

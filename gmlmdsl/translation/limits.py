@@ -47,11 +47,12 @@ ATTENTION_ROWS = 32  # number of rows whose attention is held in memory at once
 
 # Latency.
 MEASURED_SENTENCES = 500  # minimum number of sentences
-LEAST_RUNS = 20  # the fewest runs with a 99th percentile
+LEAST_RUNS = 20  # number of runs from which on a 99th percentile is given
 # Number of timed lines from which on at least LEAST_RUNS runs are made for each batch size.
 MANY_LINES = 100
 MOST_WARM_RUNS = 6  # number of runs of one batch until nothing is compiled
-# Upper limits on the subword tokens of a source, by which runs are grouped, as buckets are.
+# Upper limits on the subword tokens of a source, by which runs are grouped, like the buckets of
+# training.
 SOURCE_WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)
 
 # Claims of the report.

@@ -136,7 +136,7 @@ HEADERS = {
     "a column that is named": ("a,5,6,7\n0,1,0,7\n", ("--columns", "5:,a"), 'line 2, column `7` is "7"'),
     "not found": ("a,5,6,7\n0,1,0,1\n", (), "if line 1 names the columns, say `--header`"),
     "as many numbers": ("1,2,3\n0,1,0\n", ("--no-header",), 'line 1, column 1 (counted from 0) is "2"'),
-    "marks": ("a,b,c\nDK,1,0\n0,1,-9\n", (), "say so: `--missing DK --missing -9`"),
+    "marks": ("a,b,c\nDK,1,0\n0,1,-9\n", (), "pass `--missing DK --missing -9`"),
     "cells": ("x[0],c,d\n7,0,0\n", (), "n = 1, from the columns of s.csv that name cells; 2 other columns left out"),
 }
 
@@ -277,8 +277,8 @@ CLAMPS = {
     "x=1": "say which cell of `x`",
     "y[0]=1": "no variable `y`",
     "x[0]": "expected `x[3]=1`",
-    "x[a]=1": "`a` is no member of axis 0 of `x`",
-    "x[-1]=1": "`-1` is no member of axis 0 of `x`",
+    "x[a]=1": "`a` is not a member of axis 0 of `x`",
+    "x[-1]=1": "`-1` is not a member of axis 0 of `x`",
     "x[0]=up": "is not a whole number",
     "x[0]=3": "not a value of `x`",
 }

@@ -147,7 +147,7 @@ def test_a_variable_that_is_left_out_is_missing_in_every_row(model: Any, name: s
 
 def test_a_variable_without_a_value_that_stands_for_missing_is_not_left_out(model: Any):
     for missing in (None, {"k": -1}):
-        with pytest.raises(gm.GmlmError, match=r"(?s)lacks `w`.*all its cells are missing, say so: `missing="):
+        with pytest.raises(gm.GmlmError, match=r"(?s)lacks `w`.*all its cells are missing, pass `missing="):
             model.log_prob({"h": 0.0}, left_out("w"), missing=missing)
     with pytest.raises(gm.GmlmError, match=r"(?s)x lacks `s`, `b`.*at least one"):
         model.log_prob({"h": 0.0}, {}, missing=-9)

@@ -123,8 +123,8 @@ def test_a_fit_is_that_of_the_cells_whatever_the_order_of_columns(model: Any):
 @pytest.mark.parametrize(
     ("x", "found"),
     [
-        (FRAME.rename(columns={"A3": "A8"}), "column `A8` is no cell"),
-        (FRAME.assign(B7=1), "column `B7` is no cell"),
+        (FRAME.rename(columns={"A3": "A8"}), "column `A8` is not a cell"),
+        (FRAME.assign(B7=1), "column `B7` is not a cell"),
         (FRAME.iloc[:, :4], "has no column for `x[A5]`"),
         (FRAME.assign(**{"x[A1]": 1}), "the columns `A1` and `x[A1]` are both x[A1]"),
         (FRAME.set_axis(["A1", "A2", "A3", "A4", "A4"], axis=1), "are both"),
@@ -212,7 +212,7 @@ def test_clamped_cells_go_by_label(model: Any):
     for clamp in ({"A2": 1, "A4": -1}, pd.Series({"A4": -1, "A2": 1})):
         assert held(clamp) == held({1: 1, 3: -1})
     assert held(OTHER.iloc[0]) == held(X[0]) == held(xr.DataArray(OTHER.iloc[0].to_numpy(), dims="i", coords={"i": OTHER.columns}))
-    found = refused("E507", lambda: held({"A22": 1}), "`A22` is no member")
+    found = refused("E507", lambda: held({"A22": 1}), "`A22` is not a member")
     assert "did you mean `A2`?" in found
     assert codes(model, OTHER.iloc[:2], what="init") == ((X[:2] + 1) // 2).tolist()
 
@@ -299,7 +299,7 @@ def test_rows_of_a_dict_and_of_given_data_go_by_their_labels(given: Any, several
         assert np.array_equal(given.log_prob(some, OTHER, given=other), want)
     refused("E501", lambda: given.log_prob(some, OTHER, given={"z": z.iloc[:9]}), "has no row labelled")
     refused("E503", lambda: given.log_prob(some, OTHER.assign(z=z)), "is given with each row")
-    refused("E503", lambda: encode_given(given.graph, pd.DataFrame({"zz": z})), "`zz` is no cell")
+    refused("E503", lambda: encode_given(given.graph, pd.DataFrame({"zz": z})), "`zz` is not a cell")
     x = pd.DataFrame(np.eye(3, dtype=int), columns=["a", "b", "c"], index=[7, 8, 9])
     k = pd.Series([1, 2, 3], index=[9, 8, 7])
     w = [["red"] * 3, ["green"] * 3, ["blue"] * 3]
@@ -330,7 +330,7 @@ def test_one_frame_holds_several_variables(several: Any):
     assert codes(several, frame.where(frame != 3), missing=float("nan"))[0][-1] == -1
     refused("E503", lambda: codes(several, frame.rename(columns={"x[a]": "a"})), "`a` may be two cells")
     refused("E503", lambda: codes(several, frame.drop(columns="k")), "has no column for `k`")
-    refused("E503", lambda: codes(several, frame.set_axis(range(7), axis=1)), "column `0` is no cell")
+    refused("E503", lambda: codes(several, frame.set_axis(range(7), axis=1)), "column `0` is not a cell")
 
 
 def test_axes_of_two_sets_and_latents_in_one_frame():
@@ -516,11 +516,11 @@ def test_a_column_that_occurs_twice_is_refused_where_cells_have_no_names():
 
 
 MARKS = {
-    "a text": ("labels", ["yes", "DK", "no"], None, "correct it or, if it stands for a missing cell, say so: `missing='DK'`"),
-    "a number": ("bit", [1, -9, 0], None, "correct it or, if it stands for a missing cell, say so: `missing=-9`"),
+    "a text": ("labels", ["yes", "DK", "no"], None, "correct it or, if it stands for a missing cell, pass `missing='DK'`"),
+    "a number": ("bit", [1, -9, 0], None, "correct it or, if it stands for a missing cell, pass `missing=-9`"),
     "a text among numbers": ("bit", [1, "DK", 0], None, "`missing='DK'`"),
     "besides nan": ("labels", ["yes", "DK", None], float("nan"), "`missing=[nan, 'DK']`"),
-    "nan besides": ("labels", ["yes", "DK", None], "DK", "if these stand for missing cells, say so: `missing=['DK', nan]`"),
+    "nan besides": ("labels", ["yes", "DK", None], "DK", "if these stand for missing cells, pass `missing=['DK', nan]`"),
 }
 
 
@@ -542,5 +542,5 @@ def test_a_value_that_may_be_a_missing_cell_is_told_as_one(case):
 
 def test_columns_above_the_cells_are_named():
     model = gm.parse("model m { var x[i in range(2)] : bit  factor 1 }").model()
-    with pytest.raises(gm.GmlmError, match="those of `id`, `a`, `b` that are no cells"):
+    with pytest.raises(gm.GmlmError, match="that are not cells.*the columns are `id`, `a`, `b`"):
         encode(model.graph, pd.DataFrame({"id": [7], "a": [0], "b": [1]}))

@@ -132,9 +132,9 @@ def test_a_file_of_fields_alone_has_no_pairs(tmp_path):
 REFUSED = {
     "no vartype": ("0 0 1\n", "E532", "spins or bits"),
     "no terms": ("# vartype=SPIN\n", "E532", "no terms"),
-    "two words": ("# vartype=SPIN\n0 1\n", "E532", "no term"),
-    "word": ("# vartype=SPIN\n0 1 much\n", "E532", "no term"),
-    "below 0": ("# vartype=SPIN\n0 -1 2\n", "E532", "no term"),
+    "two words": ("# vartype=SPIN\n0 1\n", "E532", "not a term"),
+    "word": ("# vartype=SPIN\n0 1 much\n", "E532", "not a term"),
+    "below 0": ("# vartype=SPIN\n0 -1 2\n", "E532", "not a term"),
     "infinite": ("# vartype=SPIN\n0 1 1e999\n", "E533", "not finite"),
     "huge number": ("# vartype=SPIN\n0 99999999 1\n", "E535", "variable 99999999"),
     "cut": (json.dumps(BQM)[:-40], "E532", "not JSON"),
@@ -142,15 +142,15 @@ REFUSED = {
     "another type": ('{"type": "SampleSet"}', "E532", "no `BinaryQuadraticModel`"),
     "bytes": (json.dumps(BQM | {"use_bytes": True}), "E532", "packed as bytes"),
     "vartype": (json.dumps(BQM | {"variable_type": "INTEGER"}), "E532", "INTEGER, not SPIN"),
-    "labels": (json.dumps(BQM | {"variable_labels": 3}), "E532", "no list of names"),
+    "labels": (json.dumps(BQM | {"variable_labels": 3}), "E532", "not a list of names"),
     "label twice": (json.dumps(BQM | {"variable_labels": ["a", "a", "b"]}), "E532", "a name twice"),
     "short": (json.dumps(BQM | {"linear_biases": [1.0]}), "E532", "has 3 numbers, found 1"),
-    "text": (json.dumps(BQM | {"linear_biases": [1.0, "a", True]}), "E532", "no list of numbers"),
+    "text": (json.dumps(BQM | {"linear_biases": [1.0, "a", True]}), "E532", "not a list of numbers"),
     "nan": (json.dumps(BQM | {"linear_biases": [1.0, 2.0, float("nan")]}), "E533", "not finite"),
     "whole number": (json.dumps(BQM | {"linear_biases": [1, 2, 10**400]}), "E533", "not finite"),
     "end": (json.dumps(BQM | {"quadratic_head": [0, 3]}), "E532", "numbers from 0 to 2"),
     "loop": (json.dumps(BQM | {"quadratic_head": [1, 2]}), "E532", "with itself"),
-    "offset": (json.dumps(BQM | {"offset": "x"}), "E532", "no list of numbers"),
+    "offset": (json.dumps(BQM | {"offset": "x"}), "E532", "not a list of numbers"),
 }
 
 

@@ -246,8 +246,8 @@ def test_damaged_files_of_plmc_are_refused(name, tmp_path):
 
 LINES = adabm_file(*numbers()).splitlines()
 ADABM_REFUSED = {
-    "five words": (["J 0 1 A 0.5", *LINES[1:]], "E532", "no parameter", 1),
-    "other kind": ([LINES[0], "K 0 1 A C 1", *LINES[2:]], "E532", "no parameter", 2),
+    "five words": (["J 0 1 A 0.5", *LINES[1:]], "E532", "not a parameter", 1),
+    "other kind": ([LINES[0], "K 0 1 A C 1", *LINES[2:]], "E532", "not a parameter", 2),
     "site": ([LINES[0], "J 0 -1 A C 1", *LINES[2:]], "E532", "expected a site", 2),
     "large site": ([LINES[0], "J 0 70000 A C 1", *LINES[2:]], "E532", "expected a site from 0 to 65,535, found `70000`", 2),
     "word": ([LINES[0], "J 0 1 A C much", *LINES[2:]], "E532", "expected a finite number, found `much`", 2),

@@ -245,7 +245,7 @@ REFUSED = {
     "scope twice": ("MARKOV\n2\n2 2\n1\n2 0 0\n4\n1 1 1 1\n", "E532", "names the variable 0 twice"),
     "unknown variable": ("MARKOV\n1\n2\n1\n1 1\n2\n1 1\n", "E532", "there is no variable 1"),
     "another count": ("MARKOV\n1\n2\n1\n1 0\n3\n1 1 1\n", "E532", "factor 0 has 2 entries, found the count 3"),
-    "negative": ("MARKOV\n1\n2\n1\n1 0\n2\n1 -1\n", "E533", "-1 is no probability or factor"),
+    "negative": ("MARKOV\n1\n2\n1\n1 0\n2\n1 -1\n", "E533", "-1 is not a probability or factor"),
     "nan": ("MARKOV\n1\n2\n1\n1 0\n2\n1 nan\n", "E532", "expected a number, found `nan`"),
     "infinite": ("MARKOV\n1\n2\n1\n1 0\n2\n1 1e400\n", "E533", "1e400 is no"),
     "all zero": ("MARKOV\n1\n2\n1\n1 0\n2\n0 0\n", "E533", "factor 0 is 0 everywhere"),

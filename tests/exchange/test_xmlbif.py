@@ -169,8 +169,8 @@ REFUSED = {
     "own parent": (SPRINKLER.replace("<GIVEN>rain<", "<GIVEN>sprinkler<", 1), "E532", "stands twice"),
     "no table": (SPRINKLER.replace("<TABLE>0.5 0.3 0.2</TABLE>", ""), "E532", "one TABLE, found 0"),
     "short table": (SPRINKLER.replace("0.5 0.3 0.2", "0.5 0.5"), "E532", "has 3 numbers, found 2"),
-    "word": (SPRINKLER.replace("0.5 0.3 0.2", "0.5 0.3 inf"), "E532", "`inf`, which is no number"),
-    "below 0": (SPRINKLER.replace("0.5 0.3 0.2", "0.5 0.7 -0.2"), "E533", "no probability"),
+    "word": (SPRINKLER.replace("0.5 0.3 0.2", "0.5 0.3 inf"), "E532", "`inf`, which is not a number"),
+    "below 0": (SPRINKLER.replace("0.5 0.3 0.2", "0.5 0.7 -0.2"), "E533", "not a probability"),
     "sum": (SPRINKLER.replace("0.5 0.3 0.2", "0.5 0.3 0.1"), "E533", "sum to 0.9"),
     "cycle": (
         SPRINKLER.replace("<FOR>rain</FOR><TABLE>0.5 0.3 0.2", "<FOR>rain</FOR><GIVEN>sprinkler</GIVEN><TABLE>1 0 0 1 0 0"),

@@ -111,7 +111,7 @@ def test_gradients_pass_through_names() -> None:
 @pytest.mark.parametrize(
     ("named", "code", "words"),
     [
-        ({(0, 3): 1.0}, "E414", "(0, 3) is no member of `G.edges`"),
+        ({(0, 3): 1.0}, "E414", "(0, 3) is not a member of `G.edges`"),
         ({(0, 1): 1.0, (1, 0): 2.0}, "E507", "names (0, 1) twice"),
         ({(0, 1): 1.0, (2, 0): 2.0}, "E507", "lacks `(1, 3)`, `(2, 3)`"),
     ],

@@ -163,8 +163,8 @@ def program(old: str, new: str) -> dict[str, Any]:
 
 HOSTILE: dict[str, tuple[tuple[Any, dict[str, Any]], str]] = {
     "swapped parameters": (changed(h=np.zeros(2, "f4"), J=np.zeros(3, "f4")), "`param:h` has shape (2,), not (3,)"),
-    "nan": (changed(h=np.array([0, np.nan, 0], "f4")), "`param:h` has entries that are no finite numbers"),
-    "infinite": (changed(s=np.float32(np.inf)), "`param:s` has entries that are no finite numbers"),
+    "nan": (changed(h=np.array([0, np.nan, 0], "f4")), "`param:h` has entries that are not finite numbers"),
+    "infinite": (changed(s=np.float32(np.inf)), "`param:s` has entries that are not finite numbers"),
     "below a bound": (changed(s=np.float32(-1)), "`param:s` has values that this parameter does not take"),
     "whole numbers": (changed(h=np.zeros(3, int)), "`param:h` holds int64"),
     "an array of another model": (changed(g=np.zeros(3, "f4")), "'param:g'"),

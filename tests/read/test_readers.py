@@ -243,16 +243,20 @@ def test_a_value_that_does_not_fit_is_named_by_its_place(write, labelled):
         (
             "a,b,c\nr,y,n\nd,n,y\nd,n,?\n",
             None,
-            'declare `x` as `labels("n", "y")`, the values of most columns; if column `a` is no cell of `x`, leave it out: `columns=\'b:\'`',
+            'declare `x` as `labels("n", "y")`, the values of most columns; if column `a` is not a cell of `x`, leave it out: `columns=\'b:\'`',
         ),
         ("a,b,c\nn,y,n\ny,n,y\n", None, 'declare `x` as `labels("n", "y")`, or choose other columns with `columns=`'),
-        ("a,b,c\n1,1,7\n-1,1,8\n", None, "if column `c` is no cell of `x`, leave it out: list the others with `columns=`"),
-        ("Class,a,b\nr,1,1\nd,-1,1\n", None, "if column `Class` is no cell of `x`, leave it out: `columns='a:'`"),
-        ("Class,a,b,c\nr,1,1,1\nd,-1,1,1\n", "0:2", "if column `Class` is no cell of `x`, leave it out: list the others with `columns=`"),
-        ("a,b,c\n3,4,3\n4,3,3\n", None, "if column `a` is no cell of `x`, leave it out: list the others with `columns=`"),
-        ("a,b,c\nr,1,1\n1,-1,1\n", None, "correct it or, if it stands for a missing cell, say so: `missing='r'`"),
-        ("a,b,c\nDK,1,1\n1,-1,-9\n", None, "correct it or, if these stand for missing cells, say so: `missing=['DK', '-9']`"),
-        ("a,b,c\n?,1,1\n1,-1,-9\n", None, "if these stand for missing cells, say so: `missing=['?', '-9']`"),
+        ("a,b,c\n1,1,7\n-1,1,8\n", None, "if column `c` is not a cell of `x`, leave it out: list the others with `columns=`"),
+        ("Class,a,b\nr,1,1\nd,-1,1\n", None, "if column `Class` is not a cell of `x`, leave it out: `columns='a:'`"),
+        (
+            "Class,a,b,c\nr,1,1,1\nd,-1,1,1\n",
+            "0:2",
+            "if column `Class` is not a cell of `x`, leave it out: list the others with `columns=`",
+        ),
+        ("a,b,c\n3,4,3\n4,3,3\n", None, "if column `a` is not a cell of `x`, leave it out: list the others with `columns=`"),
+        ("a,b,c\nr,1,1\n1,-1,1\n", None, "correct it or, if it stands for a missing cell, pass `missing='r'`"),
+        ("a,b,c\nDK,1,1\n1,-1,-9\n", None, "correct it or, if these stand for missing cells, pass `missing=['DK', '-9']`"),
+        ("a,b,c\n?,1,1\n1,-1,-9\n", None, "if these stand for missing cells, pass `missing=['?', '-9']`"),
     ],
 )
 def test_a_column_without_a_value_is_left_out_or_declared(write, text, columns, help):

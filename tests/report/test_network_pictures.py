@@ -189,7 +189,7 @@ def test_a_cut_hides_what_is_weaker_and_tells_how_many():
 
 def test_groups_and_cuts_that_do_not_fit():
     table, names = network(), list("abcd")
-    refused("E507", lambda: plot_network(table, groups={"e": 1}), "'e'", "no node")
+    refused("E507", lambda: plot_network(table, groups={"e": 1}), "'e'", "not a node")
     refused("E507", lambda: plot_network(table, nodes=names, groups=["u"]), "4 nodes", "got 1")
     refused("E507", lambda: plot_network(table, nodes=names, groups="abcd"), "list")
     refused("E507", lambda: plot_network(table, groups={"a": [1]}), "labels")

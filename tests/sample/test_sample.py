@@ -325,7 +325,7 @@ def test_clamped_cells_do_not_count_as_drawn(small: Any):
         ({"init": {"x": [1, 1, 1]}}, "lacks `w`"),
         ({"clamp": {"y": 1}}, "no variable `y`"),
         ({"clamp": {"x": {3: 1}}}, "3 is not a cell of `x`"),
-        ({"clamp": {"x": {"east": 1}}}, "`east` is no member of axis 0 of `x`"),
+        ({"clamp": {"x": {"east": 1}}}, "`east` is not a member of axis 0 of `x`"),
         ({"clamp": {"x": {0: 0}}}, "not a value of `x`"),
         ({"clamp": {"w": "hail"}}, "'hail'"),
         ({"clamp": {"x": np.ones((2, 3))}}, r"must have shape \(3,\)"),
