@@ -5,7 +5,9 @@ Part of the list of `planted_bugs.py`. Networks are tables of known numbers, or 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, partial
+from itertools import product
 from typing import Any
 
 import equinox as eqx
@@ -24,8 +26,9 @@ import gmlmdsl as gm
 from gmlmdsl import derive
 from gmlmdsl.derive import _membership, _network, _transitions, _visits
 from gmlmdsl.derive import _refinement as refinement
+from gmlmdsl.masks import VisitMask
 from gmlmdsl.networks import _layers, _transformer
-from gmlmdsl.theory import _decoder_law
+from gmlmdsl.theory import _decoder_law, _information_profile
 from gmlmdsl.train import _batches, _training
 
 N, Q, SEED = 4, 3, 7
@@ -151,6 +154,44 @@ sampler more { start from right  update x[i] for i in t }
 def updates_keep_p(name: str) -> Found:
     """The total variation between p and one cell a pass of the exact denoiser with updates behind it."""
     return error(gm.theory.output_law(gm.parse(CORRECTED).model(), {}, sampler=name).total_variation, 0.0)
+
+
+UNLIKE = """
+index t = range(4)
+model m {
+  var x[i in t] : bit
+  factor (0.9 + 0.4 * i) * x[i] * x[i + 1] for i in t if i < 3
+  factor 0.3 * x[0] - 0.5 * x[2]
+}
+"""
+
+
+def _unlike() -> tuple[Any, np.ndarray]:
+    """A joint model, and f(1..4) by entropies of subsets of its cells."""
+    model, x = gm.parse(UNLIKE).model(), np.indices((2,) * 4)
+    energy = sum((0.9 + 0.4 * i) * x[i] * x[i + 1] for i in range(3)) + 0.3 * x[0] - 0.5 * x[2]
+    return model, _decoders.profile(np.exp(energy) / np.exp(energy).sum())
+
+
+def profile_is_right() -> Found:
+    """The information profile beside entropies of subsets."""
+    model, f = _unlike()
+    return error(gm.theory.information_profile(model, {}).values, f)
+
+
+def suggestion_is_best(passes: int) -> Found:
+    """The loss of the suggested counts beside the smallest loss of all counts."""
+    model, f = _unlike()
+    every = [c for c in product(range(1, 5), repeat=passes) if sum(c) == 4]
+    found = gm.theory.suggest_schedule(model, {}, passes).counts
+    return error(_decoders.path_divergence(f, found), min(_decoders.path_divergence(f, c) for c in every))
+
+
+def bound_is_right(sampler: str) -> Found:
+    """The bound on -log p of a row, over all listed sets of hidden cells, beside that of the loop."""
+    row = [0, 1, 2, 2]
+    found = loose().log_prob_bound(loose().init_params(), np.array([row]), sampler=sampler)
+    return error(-found.values[0], _decoders.bound(predict(), row, Q, HALVES), 1e-5)
 
 
 DECODES = {"linear": Rules(4, "linear"), "stutter": Rules(4, remask="stutter")}
@@ -413,5 +454,23 @@ NETWORK_BUGS = (
         "Transitions",
         around(_transitions.Transitions, "__init__", lambda f, self, *a: f(self, *a[:2], 2.0)),
         partial(updates_keep_p, "more"),
+    ),
+    Bug(
+        "information profile shifted by one hidden cell",
+        "theory._listed",
+        around(_information_profile, "_listed", lambda f, *a: (lambda p: replace(p, values=np.roll(p.values, 1)))(f(*a))),
+        partial(profile_is_right),
+    ),
+    Bug(
+        "suggested counts in the reverse order",
+        "theory._best_counts",
+        around(_information_profile, "_best_counts", lambda f, *a: f(*a)[::-1]),
+        partial(suggestion_is_best, 3),
+    ),
+    Bug(
+        "one weight for all passes of a listed bound",
+        "VisitMask.scored_blocks",
+        around(VisitMask, "scored_blocks", lambda f, self: (lambda k, s, w: (k, s, np.full(len(w), w.mean())))(*f(self))),
+        partial(bound_is_right, "any"),
     ),
 )

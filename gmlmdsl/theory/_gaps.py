@@ -20,12 +20,12 @@ from .._printed_table import PrintedTable
 from .._types import Given, ParamsLike, Rows
 from ..data import bound_once, encode, generator
 from ..evaluate import known_params, network_queries, verified_params
-from ..graph import verify_is_model
+from ..graph import passes_of, refinement, verify_is_model
 from ..program import ir, is_decoder, is_function
 from ._block_dynamics import BlockDynamics, dynamics_of
 from ._configurations import verify_model
 from ._decoder_law import decoder_law
-from ._output_law import call_of, decoded_law, truth_table
+from ._output_law import call_of, decoded_law, divergence, truth_table
 from ._quantity import Quantity
 from .limits import INPUTS_AT_ONCE, MOST_PASSES, NO_DIVERGENCE
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 MARKERS = "osDv^P"
+DISTANCES = ["kl", "decoder", "network", "total_variation", "possible", "error"]
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,8 @@ def decoding_gap(
             named.
     """
     other, known = _truth(model, params, truth)
-    _, checked = model.sampler(sampler)
-    own = _law(model, params, checked, given)
+    checked = _decoder(model, sampler)
+    own = decoded_law(model, params, checked, None, given).probabilities
     oracle = _with_oracle(other, known, checked, model)
     p = _fitting(truth_table((other, known)), own)
     total, decoder = divergence(p, own), divergence(p, oracle)
@@ -95,12 +96,18 @@ def _truth(model: Model, params: ParamsLike, truth: Any) -> tuple[Any, Mapping[s
     return found
 
 
-def _law(model: Model, params: ParamsLike, sampler: ir.Sampler, given: Given | None) -> Array:
-    body = sampler.body
-    if ir.start_of(body) is None and not (isinstance(body, ir.FormCall) and is_decoder(body)):
+def _decoder(model: Model, name: str | None) -> ir.Sampler:
+    """Return a sampler that is a decoder, or that starts from one."""
+    _, sampler = model.sampler(name)
+    if not _decodes(sampler):
         help = "`refinement` and its presets are, and samplers that `start from` one"
         raise fail("E507", f"sampler `{sampler.name}` is not a decoder", sampler.span, help=help)
-    return decoded_law(model, params, sampler, None, given).probabilities
+    return sampler
+
+
+def _decodes(sampler: ir.Sampler) -> bool:
+    body = sampler.body
+    return ir.start_of(body) is not None or (isinstance(body, ir.FormCall) and is_decoder(body))
 
 
 def _with_oracle(truth: Any, params: ParamsLike, sampler: ir.Sampler, model: Model) -> Array:
@@ -124,13 +131,6 @@ def _fitting(p: Array, law: Array) -> Array:
     return p
 
 
-def divergence(p: Array, q: Array) -> float:
-    """Return KL(p || q) in nats, infinite if q is 0 at a value that p allows."""
-    some = p > 0
-    with np.errstate(divide="ignore"):
-        return max(0.0, float((p[some] * (np.log(p[some]) - np.log(q[some]))).sum()))
-
-
 @dataclass(frozen=True, eq=False)
 class DecodingCurve:
     """Divergences of decoders over numbers of passes.
@@ -138,8 +138,9 @@ class DecodingCurve:
     Attributes:
         table: one row for each sampler and number of passes. Its columns are `sampler`, `passes`,
             `kl` (from the truth to the decoder, in nats), its parts `decoder` and `network`,
-            `total_variation`, `possible` and `kind`. `possible` is the fraction of draws that
-            satisfy the `require` of the truth.
+            `total_variation`, `possible`, `error` and `kind`. `passes` is the number of passes of a
+            decode, or the most if it may end early. `possible` is the fraction of draws that
+            satisfy the `require` of the truth. `error` is a standard error, 0 if `kind` is exact.
     """
 
     table: pd.DataFrame = field(repr=False)
@@ -174,8 +175,8 @@ class DecodingCurve:
 def decoding_curve(
     model: Model,
     params: ParamsLike,
-    samplers: Sequence[str] | None = None,
-    passes: Sequence[int] = (1, 2, 4, 8),
+    samplers: str | Sequence[str] | None = None,
+    passes: int | Sequence[int] = (1, 2, 4, 8),
     *,
     truth: Any = None,
     given: Given | None = None,
@@ -189,8 +190,8 @@ def decoding_curve(
         params: its parameters.
         samplers: names of decoders, or of samplers that start from one; None takes all decoders of
             the model.
-        passes: numbers of passes, which replace the `steps` of a decoder. A decoder whose schedule
-            is a list of counts keeps its own number.
+        passes: numbers that replace the `steps` of a decoder: its passes, or with `block` its
+            passes over each block. A decoder with a schedule of counts keeps its own number.
         truth: a model over the same cells, without parameters or as `(model, params)`; None takes
             the model itself.
         given: one row of data of given variables.
@@ -200,47 +201,48 @@ def decoding_curve(
     """
     other, known = _truth(model, params, truth)
     p = truth_table((other, known))
-    names = _decoders(model) if samplers is None else list(samplers)
-    rows = []
-    for name in names:
-        _, checked = model.sampler(name)
-        for count in passes:
-            varied, made = _with_steps(checked, whole_number("passes", count, 1))
-            law = _law(model, params, varied, given)
-            _fitting(p, law)
-            total, own = divergence(p, law), np.nan
+    decoders = _decoders(model, samplers)
+    steps = [whole_number("passes", count, 1) for count in np.array(passes, object).ravel()]
+    if not steps or not decoders:
+        message = "decoding_curve: `samplers` and `passes` must each have at least one entry"
+        raise fail("E507", f"{message}, got {samplers} and {passes}", help="both may be left out")
+    cells, rows = sum(v.size for v in model.graph.observed), []
+    for checked in decoders:
+        for count in steps:
+            varied = _with_steps(checked, count)
+            call = call_of(varied)
+            law = decoded_law(model, params, varied, None, given).probabilities
+            total, own = divergence(_fitting(p, law), law), np.nan
             if ir.start_of(varied.body) is None:
                 own = total if truth is None else divergence(p, _with_oracle(other, known, varied, model))
-            parts = {"kl": total, "decoder": own, "network": total - own, "total_variation": float(np.abs(law - p).sum() / 2)}
-            rows.append({"sampler": name, "passes": made or count, **parts, "possible": float(law[p > 0].sum()), "kind": "exact"})
-            if made:
+            made = passes_of(call, refinement(call, model.lowered.bound), cells).total
+            distances = total, own, total - own, np.abs(law - p).sum() / 2, law[p > 0].sum(), 0.0
+            rows.append((checked.name, made, *distances, "exact"))
+            if varied is checked:
                 break
-    return DecodingCurve(pd.DataFrame(rows))
+    return DecodingCurve(pd.DataFrame(rows, columns=["sampler", "passes", *DISTANCES, "kind"]))
 
 
-def _decoders(model: Model) -> list[str]:
-    bodies = {name: model.sampler(name)[1].body for name in model.samplers}
-    names = [n for n, b in bodies.items() if ir.start_of(b) is not None or (isinstance(b, ir.FormCall) and is_decoder(b))]
-    if not names:
-        raise fail("E507", f"model `{model.name}` has no decoder: its samplers are {listed(list(bodies)) or 'none'}")
-    return names
+def _decoders(model: Model, names: str | Sequence[str] | None) -> list[ir.Sampler]:
+    """Return the named decoders, or all decoders of the model."""
+    if names is not None:
+        return [_decoder(model, name) for name in np.array(names, object).ravel()]
+    found = [model.sampler(name)[1] for name in model.samplers]
+    if not any(map(_decodes, found)):
+        raise fail("E507", f"model `{model.name}` has no decoder: its samplers are {listed(model.samplers)}")
+    return list(filter(_decodes, found))
 
 
-def _with_steps(sampler: ir.Sampler, steps: int) -> tuple[ir.Sampler, int]:
-    """Return the sampler with another number of passes, and 0.
-
-    A sampler with a list of counts is returned unchanged, with the number of its counts.
-    """
+def _with_steps(sampler: ir.Sampler, steps: int) -> ir.Sampler:
+    """Return the sampler with other `steps`, or unchanged if its schedule is one of counts."""
     call = call_of(sampler)
     schedule = call.arguments.get("schedule")
-    if isinstance(schedule, tuple):
-        return sampler, len(schedule)
-    if isinstance(schedule, ir.Input) or is_function(schedule):
-        return sampler, steps
+    if isinstance(schedule, tuple | ir.Input) or is_function(schedule):
+        return sampler
     changed = replace(call, arguments={**call.arguments, "steps": ir.Literal(call.span, steps)})
     start = ir.start_of(sampler.body)
     body = changed if start is None else tuple(replace(k, call=changed) if k is start else k for k in sampler.body)  # type: ignore[union-attr]
-    return replace(sampler, body=body), 0
+    return replace(sampler, body=body)
 
 
 def product_gap(model: JointModel, params: Params, mask: str | None = None, *, given: Given | None = None) -> Quantity:
@@ -282,11 +284,13 @@ def product_gap_of(dynamics: BlockDynamics) -> float:
     return max(total, 0.0)
 
 
-def _verify_conditional(model: Any) -> None:
+def _conditional_params(model: ConditionalModel, params: Params) -> Networks:
+    """Return the verified parameters of a model with a `conditional`."""
     verify_is_model(model)
     if model.graph.network is None:
         help = "this is asked of models with a `conditional`"
         raise fail("E743", f"model `{model.name}` has a joint distribution: its conditionals agree", help=help)
+    return verified_params(model.graph.network, params)
 
 
 def consistency_gap(
@@ -318,10 +322,7 @@ def consistency_gap(
     Reference: Heckerman et al. 2000, "Dependency networks", on conditionals that are learnt
     separately.
     """
-    _verify_conditional(model)
-    form = model.graph.network
-    assert form is not None
-    checked = verified_params(form, params)
+    checked = _conditional_params(model, params)
     codes = encode(model.graph, x).codes[: model.graph.n_random]
     n, rows = codes.shape
     if (codes < 0).any():
@@ -400,10 +401,7 @@ def step_gap(
 
     Reference: Li et al. 2024, Proposition 3 and Definition 11.
     """
-    _verify_conditional(network)
-    form = network.graph.network
-    assert form is not None
-    checked = verified_params(form, network_params)
+    checked = _conditional_params(network, network_params)
     name, dynamics = dynamics_of(model, params, mask, "the gap of a step", given if model.graph.given else None)
     space = dynamics.space
     sizes = tuple(int(s) for s in network.graph.sizes[: network.graph.n_random])

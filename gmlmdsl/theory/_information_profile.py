@@ -13,10 +13,10 @@ import numpy as np
 from .. import derive
 from .._diagnostics import fail, whole_number
 from .._types import Given, ParamsLike
-from ..data import bound_once, random_key, verified_seed
+from ..data import bound_once, decode, random_key, verified_seed
 from ..derive import bounded_jit, fold, on_device
 from ..evaluate import decoder_bounds, known_params, verified_params
-from ..graph import verify_is_model
+from ..graph import open_after, verify_is_model
 from ..plan import verify_held
 from ._decoder_law import Denoiser, widened
 from .limits import MOST_NUMBERS, MOST_REVEALED, PROFILE_DRAWS, REVEALED_AT_ONCE
@@ -131,8 +131,6 @@ def information_profile(
 
 def _any_rows(lowered: Lowered) -> dict[str, np.ndarray]:
     """Return arbitrary rows, whose cells are hidden before use."""
-    from ..data import decode
-
     values = decode(lowered.graph, np.zeros((lowered.graph.n_cells, REVEALED_AT_ONCE), np.int64), (REVEALED_AT_ONCE,))
     return {v.name: values[v.name] for v in lowered.graph.observed}
 
@@ -238,10 +236,15 @@ def suggest_schedule(
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E507 for more passes than cells.
+        GmlmError: E507 for more passes than cells, or a profile of another number of cells.
     """
+    verify_is_model(model)
     found = information_profile(model, params, seed=seed, given=given) if profile is None else profile
-    n, steps = len(found), whole_number("passes", passes, 1)
+    n, steps = sum(v.size for v in model.graph.observed), whole_number("passes", passes, 1)
+    if len(found) != n:
+        message = f"`profile` must have the {n:,} cells of model `{model.name}`, got {len(found):,}"
+        help = "leave out `profile`, or pass the `information_profile` of this model"
+        raise fail("E507", f"suggest_schedule: {message}", help=help)
     if steps > n:
         raise fail("E507", f"{steps} passes over {n} cells: a pass settles one cell at least", help=f"`passes` is at most {n}")
     counts = _best_counts(found.values, steps)
@@ -273,7 +276,5 @@ def _counts(n: int, steps: int, schedule: str) -> list[int]:
 
     Passes that settle no cell are left out.
     """
-    from ..graph import open_after
-
     found = -np.diff(open_after(n, steps, schedule))
     return found[found > 0].tolist()

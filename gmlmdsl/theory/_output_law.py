@@ -103,10 +103,7 @@ class DecodedLaw:
             GmlmError: E742 if the model is a network's and no truth is named; E507 for a truth over
                 other cells.
         """
-        truth, own = self._compared(to), self.probabilities
-        some = truth > 0
-        with np.errstate(divide="ignore"):
-            return max(0.0, float((truth[some] * (np.log(truth[some]) - np.log(own[some]))).sum()))
+        return divergence(self._compared(to), self.probabilities)
 
     def _compared(self, to: Any) -> Array:
         if to is None and self._truth is None:
@@ -126,6 +123,13 @@ class DecodedLaw:
             GmlmError: for anything but a row of the model.
         """
         return float(self.string_probabilities[_matches(self._graph, self._codes, string)].sum())
+
+
+def divergence(p: Array, q: Array) -> float:
+    """Return KL(p || q) in nats, infinite if q is 0 at a value that p allows."""
+    some = p > 0
+    with np.errstate(divide="ignore"):
+        return max(0.0, float((p[some] * (np.log(p[some]) - np.log(q[some]))).sum()))
 
 
 def _matches(graph: FactorGraph, codes: Array, string: ArrayLike) -> Array:

@@ -6,12 +6,15 @@ import itertools
 import os
 import random
 import re
+import sys
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from chi_square import p_value
 from networks_cases import made, normalised, pairs
@@ -417,12 +420,83 @@ def test_a_gap_is_what_the_decoder_loses_and_what_the_network_loses(cases: dict[
     assert found.total == pytest.approx(own.kl(to=truth), abs=1e-9) == found.decoder + found.network
 
 
-def test_a_curve_adds_what_the_decoder_loses_to_what_the_network_loses(cases: dict[str, Any]):
-    model, params, *_ = case(cases, "network")
-    truth = case(cases, "chain")[0]
-    curve = gm.theory.decoding_curve(model, params, samplers=["two", "listed"], passes=[1, 2], truth=truth).table
-    assert curve["passes"].tolist() == [1, 2, 2] and set(curve["kind"]) == {"exact"}
-    np.testing.assert_allclose(curve["kl"], curve["decoder"] + curve["network"])
+def test_a_curve_is_that_of_the_enumeration(cases: dict[str, Any]):
+    """Of a truth that excludes rows which the decoders draw."""
+    model, params, _, predict, sizes = case(cases, "network")
+    truth, _, p, exact, _ = case(cases, "constrained")
+    assert p is not None
+    curve: Any = gm.theory.decoding_curve(model, params, samplers=["two", "listed", "blocks"], passes=[1, 2], truth=truth).table
+    assert curve["passes"].tolist() == [1, 2, 2, 2, 4]
+    assert set(curve["kind"]) == {"exact"} and set(curve["error"]) == {0}
+    plans = [(4, oracle.linear(1)), (4, oracle.linear(2)), (4, lambda m: [1, m - 1]), (2, oracle.linear(1)), (2, oracle.linear(2))]
+    for k, (block, counts) in enumerate(plans):
+        row = curve.iloc[k]
+        passes = oracle.at_random(oracle.blocks(4, block, counts))
+        own, best = oracle.law(predict, sizes, passes), oracle.law(exact, sizes, passes)
+        parts = oracle.kl(p, own), oracle.kl(p, best), np.abs(own - p).sum() / 2, own[p > 0].sum()
+        np.testing.assert_allclose((row.kl, row.decoder, row.total_variation, row.possible), parts, atol=1e-9)
+        assert row.network == pytest.approx(parts[0] - parts[1], abs=1e-9) and row.possible < 0.99
+
+
+BITS = """
+index t = range(4)
+input size : int
+index passes = range(size)
+input plan[passes] : int
+model m {
+  var x[i in t] : bit
+  factor 0.8 * x[i] * x[i + 1] for i in t if i < 3
+}
+sampler planned = refinement(order = random, schedule = plan, decode = sample)
+sampler written = refinement(order = random, schedule = counts([1, 1, 2]), decode = sample)
+sampler own     = refinement(order = random, schedule = python("counts_of_a_test:own"), decode = sample)
+sampler halves  = refinement(order = random, block = 2, schedule = counts([1, 1]), decode = sample)
+sampler blocks  = block_diffusion(block = 2, steps = %d)
+sampler whole   = refinement(order = random, steps = %d, decode = sample)
+sampler more    { start from blocks  update x[i] for i in t }
+sampler gibbs   { update x[i] for i in t }
+"""
+
+
+def test_a_curve_counts_the_passes_of_each_decoder(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "counts_of_a_test", SimpleNamespace(own=lambda cells: [1, 1, cells - 2]))
+    models: list[Any] = [gm.parse(BITS % (s, s), size=3, plan=[1, 1, 2], allow_python=True).model() for s in (1, 2)]
+    made = {"planned": [3], "written": [3], "own": [3], "halves": [4], "blocks": [2, 4], "whole": [1, 2], "more": [2, 4]}
+    table: Any = gm.theory.decoding_curve(models[0], {}, samplers=list(made), passes=[1, 2]).table
+    for name, rows in table.groupby("sampler", sort=False):
+        laws: list[Any] = [gm.theory.output_law(m, {}, sampler=str(name)) for m in models[: len(rows)]]
+        assert rows["passes"].tolist() == [law.expected_calls for law in laws] == made[str(name)]
+        np.testing.assert_allclose(rows["kl"], [law.kl() for law in laws], atol=1e-12)
+    one = gm.theory.decoding_curve(models[0], {}, samplers="whole", passes=2).table
+    pd.testing.assert_frame_equal(one, table[(table["sampler"] == "whole") & (table["passes"] == 2)].reset_index(drop=True))
+    named = set(gm.theory.decoding_curve(models[0], {}, passes=[1]).table["sampler"])
+    assert named == set(made)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"samplers": ["gibbs"]}, "`gibbs` is no decoder"),
+        ({"samplers": []}, "must each have at least one entry"),
+        ({"passes": []}, "must each have at least one entry"),
+        ({"passes": "two"}, "whole number"),
+        ({"passes": 0}, "whole number"),
+    ],
+    ids=str,
+)
+def test_a_curve_refuses_what_is_no_decoder_or_number(options: dict[str, Any], words: str):
+    model = gm.parse(BITS % (1, 1), size=3, plan=[1, 1, 2], allow_python=True).model()
+    with pytest.raises(gm.GmlmError, match=words) as caught:
+        gm.theory.decoding_curve(model, {}, **options)
+    assert caught.value.codes == ("E507",)
+
+
+def test_a_profile_of_other_cells_suggests_no_schedule(cases: dict[str, Any]):
+    four, five = case(cases, "chain")[0], case(cases, "ring")[0]
+    profile = gm.theory.information_profile(four, {})
+    with pytest.raises(gm.GmlmError, match="5 cells of model `m`, got 4") as caught:
+        gm.theory.suggest_schedule(five, {}, passes=2, profile=profile)
+    assert caught.value.codes == ("E507",)
 
 
 def test_predictions_are_conditionals(cases: dict[str, Any], float64: None):
