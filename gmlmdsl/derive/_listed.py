@@ -315,7 +315,9 @@ def listed_second_order(
         affine: whether factors are affine in the flat vector.
     """
     count, rows = directions.shape[1], gaps.codes.shape[1]
-    dense, others = (tuple(x for x in gaps.listings if _is_dense(x, count) == d) for d in (True, False))
+    # The derivatives of the scores of a chunk in `count` directions fit into memory.
+    fits = [x.values * x.terms.rows.shape[-1] * count <= MOST_DERIVATIVES for x in gaps.listings]
+    dense, others = (tuple(x for x, fit in zip(gaps.listings, fits, strict=True) if fit == d) for d in (True, False))
     found = jnp.zeros((count, count)), jnp.zeros((rows, count))
     found = gaps.over_chunks(lambda t, x, terms: _add(t, gaps, x, terms, at, vector, directions, weights, affine), found, dense)
     if not others:
@@ -334,11 +336,6 @@ def second_order_cost(gaps: ListedRows, count: int) -> float:
     """Return the number of evaluations of `listed_second_order` in `count` directions."""
     values = sum(float(x.values * x.terms.rows.size) for x in gaps.listings)
     return count * (2 * float(gaps.cost) + count * values / 64)
-
-
-def _is_dense(listing: Listing, count: int) -> bool:
-    """Return whether the derivatives of a chunk's scores in `count` directions fit into memory."""
-    return listing.values * listing.terms.rows.shape[-1] * count <= MOST_DERIVATIVES
 
 
 def _add(

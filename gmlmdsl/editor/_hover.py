@@ -37,8 +37,7 @@ def _of_word(document: Document, at: re.Match[str]) -> list[str]:
     """Return the meanings of a word that is no declared name."""
     word, before = at.group(), document.text[: at.start()]
     if before.endswith("."):
-        meant = parts_of_graphs().items()
-        return [f"**{word}: a part of a graph**\n\n{does}" for part, does in meant if part == word]
+        return [f"**{word}: a part of a graph**\n\n{does}" for part, does in parts_of_graphs().items() if part == word]
     if re.match(r"\s*=(?!=)", document.text[at.end() :]) and (called := call_around(before)):
         found = (does for name, does, _ in options_of(called) if name == word)
         return [f"**{word}: an option of `{called}`**\n\n{does}" for does in found]

@@ -6,7 +6,7 @@ import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import jax
@@ -243,11 +243,8 @@ def forced_cells(graph: FactorGraph, held: Array, codes: Array, params: Mapping[
     if found is None:
         tries = with_forced(graph, held, codes, params, False) is not None
         # Trials are slow; without clamped cells they tell whether the model itself is impossible.
-
-        def possible(known: Array) -> bool:
-            return with_forced(graph, known, codes, params, tries or not known.any()) is not None
-
-        raise contradiction(graph, held, possible, where)
+        possible = partial(with_forced, graph, codes=codes, params=params)
+        raise contradiction(graph, held, lambda k: possible(k, tries=tries or not k.any()) is not None, where)
     return found
 
 

@@ -121,7 +121,7 @@ class MeanFieldAscent:
         level = block.summed(parts, block.unary)
         for edges, columns, (_, bad) in zip(block.edges, block.columns, kept, strict=True):
             if bad is not None:
-                values, factors = np.nonzero(self._expected(bad, edges, _supports(laws)))
+                values, factors = np.nonzero(self._expected(bad, edges, [(p > 0).astype(float) for p in laws]))
                 level[values, columns[factors]] = -np.inf
         k = int(self.tables.class_of[block.cells[0]])
         places = block.cells - self.tables.classes[k].start
@@ -170,8 +170,3 @@ def _mean(values: Array, law: Array) -> Array:
 def _softmax(level: Array) -> Array:
     weight = np.exp(level - level.max(axis=0))
     return weight / weight.sum(axis=0)
-
-
-def _supports(laws: Laws) -> Laws:
-    """Return 1 for each value of positive probability. Products of these do not underflow."""
-    return [(law > 0).astype(float) for law in laws]

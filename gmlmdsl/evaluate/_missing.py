@@ -398,20 +398,15 @@ def summed_loss(graph: FactorGraph, device: Graph, codes: Array, found: Sorted) 
     listed = eliminated = None
     if found.plan is not None and len(found.listed):
         terms = gap_terms(graph, found.plan, range(len(found.listed)))
-        listed = listed_rows(graph, device, codes[:, found.listed], terms, found.plan.evaluations.sum(), _values_at_once(graph))
+        # The derivatives of this number of joint values by every parameter fit into memory.
+        at_once = MOST_HIDDEN_ENTRIES * 4 // max(1, sum(p.size for p in graph.parameters))
+        held = codes[:, found.listed], terms, found.plan.evaluations.sum(), int(np.clip(at_once, 1 << 10, 1 << 18))
+        listed = listed_rows(graph, device, *held)
     if found.hidden is not None:
         assert found.mask is not None
         eliminated = hidden_rows(graph, device, codes[:, found.eliminated], found.hidden, found.mask, found.masks)
     places = (on_device(np.searchsorted(found.summed, rows), np.int32) for rows in (found.listed, found.eliminated))
     return SummedRows(len(found.summed), listed, eliminated, tuple(places))  # pyright: ignore[reportArgumentType]
-
-
-def _values_at_once(graph: FactorGraph) -> int:
-    """Return the number of joint values to hold at once.
-
-    It is small enough that the derivatives of these values by every parameter fit into memory.
-    """
-    return int(np.clip(MOST_HIDDEN_ENTRIES * 4 // max(1, sum(p.size for p in graph.parameters)), 1 << 10, 1 << 18))
 
 
 def verify_present(graph: FactorGraph, device: Graph, codes: Array, weights: Array) -> None:

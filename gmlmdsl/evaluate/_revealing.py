@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import scipy  # submodules of SciPy load at first use
 
-from ..derive import AbstractMaskLaw, ExactLoss, all_states, bounded_jit, local_scores
-from ..graph import FactorGraph, joint_count
+from ..derive import ExactLoss, all_states, bounded_jit, local_scores
+from ..graph import joint_count
 from ._objective import Objective
 from .limits import MOST_LINKED_STATES, MOST_LINKS
 
@@ -32,18 +32,15 @@ def _corrected(loss: ExactLoss, params: dict[str, jax.Array], codes: jax.Array, 
     return jnp.isfinite(scores + loss.shares(params, codes, k)[1])  # pyright: ignore[reportOperatorIssue]
 
 
-def _looks_at_cells(law: AbstractMaskLaw, host: FactorGraph) -> bool:
-    """Return whether the distribution of K depends on cells, not only on given data."""
-    return any((np.asarray(g.cells) < host.n_random).any() for g in law.groups())
-
-
 def revealed_cells(objective: Objective, params: dict[str, jax.Array]) -> Array:
     """Return the cells that some mask draws, but whose value every such mask reveals.
 
     A cell counts only if its value is revealed at all rows.
     """
     loss = objective.exact_loss_or_none
-    if loss is None or loss.law is None or not _looks_at_cells(loss.law, objective.frame.host):
+    # Without groups of the model's own cells the distribution of K depends on given data alone.
+    n = objective.frame.host.n_random
+    if loss is None or loss.law is None or not any((np.asarray(g.cells) < n).any() for g in loss.law.groups()):
         return np.zeros(0, np.int64)
     keep = objective.host_weights > 0
     distinct = np.unique(objective.host_codes[:, keep], axis=1)[:, :1024]

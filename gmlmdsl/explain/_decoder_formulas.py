@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError
-from ..program import AUTOREGRESSIVE, PUBLISHED, autoregressive_options, guided_options, ir, is_function, is_guided, refinement_options
+from ..program import PUBLISHED, autoregressive_options, guided_options, ir, is_function, is_guided, reasons_unlike_p, refinement_options
 from ._document import Section
 from ._formulas import ModelFormulas
 from ._network_formulas import stated_options
@@ -31,6 +31,10 @@ SETTLE = {"random": "any {n}, drawn anew in each pass", "left_to_right": "the {n
 _OF_ORACLE = (
     "The conditionals are those of p. One cell in each pass, placed by chance, by its place or by what is seen, is a draw from p; several "
     "at once lose what they have to do with one another: `gm.theory.output_law` says how much, `gm.theory.information_profile` in nats."
+)
+_NOT_P = (
+    "The conditionals are those of p. Even with one cell in each pass the draws need not follow p: "
+    "the sampler {}. `gm.theory.output_law` says how far they are from p."
 )
 _PLANNED = "; of an open cell the confidence is the probability of the value drawn in it, of a settled one its planner's."
 
@@ -136,9 +140,8 @@ def _walk(o: dict[str, str]) -> tuple[str, ...]:
 
 
 def _best(o: dict[str, str]) -> tuple[str, ...]:
-    return (
-        f"{o['n']} strings are drawn from p: the more of them, the further their distribution moves from p to its best strings; {COMPUTED}",
-    )
+    law = f"{o['n']} strings are drawn from p: the more of them, the further their distribution"
+    return (f"{law} moves from p to its best strings; {COMPUTED}",)
 
 
 def _blocks(o: dict[str, str]) -> tuple[str, ...]:
@@ -156,13 +159,7 @@ _LAWS = {
 }
 
 
-def add_decoder(
-    section: Section,
-    call: ir.FormCall,
-    formulas: ModelFormulas,
-    lowered: Lowered | None,
-    plans: bool,
-) -> None:
+def add_decoder(section: Section, call: ir.FormCall, formulas: ModelFormulas, lowered: Lowered | None, plans: bool) -> None:
     """Add the explanation of a sampler that decodes.
 
     Args:
@@ -175,24 +172,17 @@ def add_decoder(
     if is_guided(call.form.name):
         add_guided(section, call, lowered, formulas.cells, plans)
         return
-    add = _add_autoregressive if call.form is AUTOREGRESSIVE else _add_refinement
+    add = _add_autoregressive if call.form.name == "autoregressive" else _add_refinement
     add(section, call, formulas, lowered)
 
 
-def _add_autoregressive(
-    section: Section,
-    call: ir.FormCall,
-    formulas: ModelFormulas,
-    lowered: Lowered | None,
-) -> None:
+def _add_autoregressive(section: Section, call: ir.FormCall, formulas: ModelFormulas, lowered: Lowered | None) -> None:
     """Add how a row grows, when it ends, and which row is the draw."""
     n, o = formulas.n, stated_options(autoregressive_options(call), lowered)
     section.words(f"`{call.span.text}`: {call.form.doc}")
-    ends = (
-        "after its last cell"
-        if o["end"] == "none"
-        else f"after the value {o['end']}, which is its last cell, or when all cells are used up"
-    )
+    ends = "after its last cell"
+    if o["end"] != "none":
+        ends = f"after the value {o['end']}, which is its last cell, or when all cells are used up"
     section.words(f"A row grows from its first cell, and ends {ends}. What `prompt=` or `clamp=` holds is not free.")
     if o["decode"] == "sample":
         section.words(_decode({**o, "schedule": "all"}).replace("every free cell", "Each free cell"))
@@ -245,14 +235,17 @@ def _add_refinement(section: Section, call: ir.FormCall, formulas: ModelFormulas
             _add_remask(section, o)
     section.words(f"stop: {_stop(o)}", 0, "-")
     if c is None:
-        section.words(_OF_ORACLE)
+        values = [len(v.labels) for v in lowered.graph.observed] if lowered else [float("inf")]
+        reasons = " and ".join(reasons_unlike_p(o, max(values)).values())
+        section.words(_NOT_P.format(reasons) if reasons else _OF_ORACLE)
         return
     free, seen = n.either("i free", "i \\text{ free}"), n.either("seen", "\\text{seen}")
     log_p = n.given(formulas.log("p"), n.sub(formulas.cells.row, "i"), seen)
     mean = n.fraction("1", "n") + n.times + n.over("sum", free, log_p)
     section.formula(n.either("score", "\\text{score}"), mean)
     section.words("n is the number of free cells of a candidate; each log p is that of the pass which last predicted the cell.")
-    section.words(f"The candidate with the highest score is the draw. {_promise()}")
+    none = "A network promises no joint distribution p, so there is none that this could keep."
+    section.words(f"The candidate with the highest score is the draw. {none}")
 
 
 def _pass(cells: Cells, network: bool) -> str:
@@ -273,10 +266,6 @@ def _stated(call: ir.FormCall, lowered: Lowered | None) -> dict[str, str]:
     counted = isinstance(schedule, tuple | ir.Input) or is_function(schedule)
     by = "counts" if counted else schedule if isinstance(schedule, str) else "mask"
     return {**stated_options(options, lowered), "by": by}
-
-
-def _promise() -> str:
-    return "A network promises no joint distribution p, so there is none that this could keep."
 
 
 def _many(count: str, what: str) -> str:

@@ -15,7 +15,7 @@ from .._diagnostics import Diagnostic, GmlmError, Span, fail, listed, name_in
 from ..graph import FactorGraph, FactorGroup, Lowered, Passes, passes_of, refinement
 from ..graph.nodes import Add, Apply, CellValue, Column, Constant, Node, evaluate, nodes_in, numpy_leaves
 from ..masks import AbstractMask, lower_mask, visits_of
-from ..program import AUTOREGRESSIVE, Program, autoregressive_options, ir, is_decoder, reasons_against, used_bodies
+from ..program import AUTOREGRESSIVE, Program, autoregressive_options, ir, is_decoder, reasons_against, reasons_unlike_p, used_bodies
 from ._model_lints import lint_dead, lint_directed, lint_gauges, lint_redundant
 from ._partial_sums import never_holds
 from ._updates import sweep_blocks
@@ -82,21 +82,23 @@ def _lint_draws(lowered: Lowered, sampler: ir.Sampler, call: ir.FormCall) -> Ite
     except GmlmError:
         return
     how = _settling(options, passes)
-    if not how:
-        return
+    why = reasons_unlike_p(options, max((len(v.labels) for v in lowered.graph.observed), default=0))
     if options["decode"] == "argmax":
         yield _likeliest(sampler)
         return
-    lost = _path_divergence(lowered, sampler) if options["temperature"] == 1 else None
-    if lost is not None and lost < 1e-12:
+    lost = _path_divergence(lowered, sampler) if how and not why else None
+    reported = not how and set(why) <= {"`confidence = margin`"}  # by W826, if at all
+    if reported or (lost is not None and lost < 1e-12):
         return
-    message = f"sampler `{sampler.name}` {how}: its draws do not follow p"
-    message += ", and may violate a `require`" * bool(lowered.graph.requires)
+    said, verb = how or next(iter(why.values())), ("do", "need")[lost is None]
+    message = f"sampler `{sampler.name}` {said}: its draws {verb} not follow p"
+    message += ", and may violate a `require`" * bool(how and lowered.graph.requires)
     law = f'`gm.theory.output_law(model, params, sampler="{sampler.name}").kl()`'
-    help = f"{law} says how far; one cell in each pass draws from p"
+    cure = " with ".join(["one cell in each pass"] * bool(how) + [*why]) + " draws from p"
+    help = f"{law} says how far; {cure}"
     if lost is not None:
         message += f"; path divergence {lost:.3g} nats"
-        help = f"KL(p || draws), at most that, is {law}; one cell in each pass draws from p"
+        help = f"KL(p || draws), at most that, is {law}; {cure}"
     yield Diagnostic("W828", message, name_in(sampler.span, sampler.name), "not from p", (), help)
 
 
@@ -156,15 +158,13 @@ def _likeliest(sampler: ir.Sampler) -> Diagnostic:
 
 
 def _settling(options: Mapping[str, Any], passes: Passes) -> str:
-    """Return how a decoder settles cells, in words; empty if it draws one cell in each pass."""
+    """Return how a decoder settles cells, in words; empty for one cell in each pass."""
     if passes.settles is not None or options["remask"] != "none":
         return "settles and hides again each cell on its own"
     if passes.open_after is None:
         return "may settle several cells in one pass, each on its own"
     most = int((passes.open_after[-1, :-1] - passes.open_after[-1, 1:]).max())
-    if most > 1:
-        return f"settles {most} cells in one pass, each on its own"
-    return "settles one cell in each pass" if options["decode"] == "argmax" else ""
+    return f"settles {most} cells in one pass, each on its own" * (most > 1)
 
 
 def lint_conditional(lowered: Lowered, masks: Iterable[tuple[ir.Mask, AbstractMask]], block: Array) -> Iterator[Diagnostic]:
@@ -210,9 +210,7 @@ def _left_out(
         positions = variable.positions.ravel()
         missed = np.setdiff1d(positions, cells)
         if 0 < len(missed) < len(positions):
-            names = listed([lowered.graph.cell_name(int(c)) for c in missed[:3]]) + (
-                f" and {len(missed) - 3} more" if len(missed) > 3 else ""
-            )
+            names = listed([lowered.graph.cell_name(int(c)) for c in missed], 3)
             message = f"{words} {names}, of {len(positions)} cells of `{variable.name}`"
             place = ((name_in(model.variables[variable.name].span, variable.name), "declared here"),)
             help = "does a loop end too early?"

@@ -443,12 +443,7 @@ def never_holds(group: FactorGroup, graph: FactorGraph) -> bool:
     reduction, sizes = _reduction(group), np.append(graph.sizes, 1)
     cells = None if reduction is None else _term_cells(group, reduction, graph.n_cells)
     chain = None if reduction is None or cells is None else _chain(group, reduction, sizes, cells, None)
-    return reduction is not None and chain is not None and not _satisfied(chain, group, reduction, sizes).any()
-
-
-def _satisfied(chain: _Chain, group: FactorGroup, reduction: _Reduction, sizes: Array) -> Array:
-    """Return the values of its sum at which a requirement can hold, as a mask."""
-    return reduction.at_values(group, chain.values[-1], sizes).astype(bool).any(axis=1)  # pyright: ignore[reportReturnType]
+    return reduction is not None and chain is not None and not np.any(reduction.at_values(group, chain.values[-1], sizes))
 
 
 def _merged(chain: _Chain, group: FactorGroup, reduction: _Reduction, sizes: Array) -> _Chain:

@@ -15,6 +15,6 @@ from ._network_forms import AUTOREGRESSIVE, PRETRAINED, PUBLISHED
 from ._operators import OPERATORS, UNTAKEN, NoValueError, Operator, computed, written
 from ._options import autoregressive_options, guided_options, input_options, is_function, network_options, refinement_options
 from ._program import Program
-from ._refinement import is_decoder, reasons_against
+from ._refinement import is_decoder, reasons_against, reasons_unlike_p
 from ._sound_part import names_in, python_code, with_model, without_inputs, without_names
 from ._terms import CODES, Scale

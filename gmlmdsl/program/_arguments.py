@@ -372,7 +372,8 @@ def _counts(e: tree.Call, scope: Scope) -> tuple[Expression, ...] | None:
     for item in found:
         number = known_number(item)
         if number is not None and number < 1:
-            scope.report("E319", f"a pass settles at least one cell, found {number}", item.span, "too small")
+            message = f"a pass settles at least one cell, found {number}"
+            scope.report("E319", message, item.span, "too small", help="leave the number out")
     return found
 
 

@@ -14,7 +14,7 @@ from ._check_guided import check_guided, check_oracle, is_guided, with_end
 from ._check_networks import check_direction, predicts_lengths, report_idle
 from ._expressions import known_number
 from ._form import Form
-from ._kernels import Start
+from ._kernels import Start, start_of
 from ._mask_bodies import FormMask, Mask
 from ._network_forms import AUTOREGRESSIVE, PUBLISHED, REFINEMENT, RENAMED
 from ._options import autoregressive_options, is_function, network_options, refinement_options
@@ -111,11 +111,9 @@ def _check_mask(written: Mapping[str, tree.Argument], schedule: object, model: M
     elif schedule.body.is_visits:
         refuse_visits("a schedule only draws", span, scope)
     elif schedule.adaptive:
-        message, help = (
-            f"mask `{schedule.name}` looks at x: a network's output cannot be corrected for p(K | x)",
-            "take one without `given`",
-        )
-        scope.report("E307", message, span, "adaptive mask", help=help, related=place)
+        message = f"mask `{schedule.name}` looks at x: a network's output cannot be corrected for"
+        help = "take one without `given`"
+        scope.report("E307", f"{message} p(K | x)", span, "adaptive mask", help=help, related=place)
     elif schedule.body.has_least_confident:
         help = "write `remask = least_confident`, whose schedule says how many"
         scope.report("E324", "`least_confident` is not a schedule", span, "not here", help=help, related=place)
@@ -276,9 +274,7 @@ def _advise(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[st
         message = f"`remask = {word.name}` is called `{new}`: settled cells are hidden again at one rate, which is not what the paper does"
         help = f"write `remask = {new}`, or `remdm_cap` for the rule of Wang et al. 2025"
         scope.report("W827", message, word.span, "another name", help=help, fix=Fix(word.span, new))
-    looked_at = _word(o["schedule"]) not in ("all", "mask") and (o["order"] == "confidence" or _word(o["schedule"]) == "threshold")
-    by_rate = o["remask"] in PUBLISHED or o["planner"] != "none"
-    if looked_at and o["decode"] == "sample" and o["confidence"] == "probability" and not by_rate:
+    if _looks_at_draws(o) and o["decode"] == "sample" and o["planner"] == "none":
         place = written.get("confidence", call)
         message = "the confidence is that of the value that was drawn: what settles is selected by it, and draws are far from the model's"
         help = "write `confidence = margin` or `entropy`, which look at the distribution alone"
@@ -346,7 +342,9 @@ def check_visits(call: tree.Call, checked: FormCall, model: Model, scope: Scope)
 def reasons_against(sampler: Sampler) -> Iterator[tuple[str, str]]:
     """Yield the reasons why a sampler's passes give no bound on its -log p, each with a fix."""
     if not isinstance(sampler.body, FormCall):
-        yield "it runs updates, and what these leave has no density in closed form", "name the decoder that it starts from"
+        start = start_of(sampler.body)
+        name = (start and f"`{start.name}`, from which it starts") or "a sampler that decodes"
+        yield "it runs updates, and what these leave has no density in closed form", f"name {name}"
         return
     if not is_decoder(sampler.body):
         yield f"`{sampler.body.form.name}` goes from symbol to symbol", "`everything(.., noise = {keep: 1})` fits a `causal` network"
@@ -378,9 +376,34 @@ def _against(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         yield "it takes the best of several candidates", "write `lengths = 1, starts = 1`"
 
 
+def reasons_unlike_p(o: Mapping[str, object], values: float) -> dict[str, str]:
+    """Return why draws need not follow a joint p even if each pass settles one cell.
+
+    The keys are the options that end the reasons. The values are verb phrases about the sampler.
+
+    Args:
+        o: all options, evaluated or as texts.
+        values: the number of values of a cell, at most.
+    """
+    k, p, most = str(o["top_k"]), str(o["top_p"]), "draws among the most probable values"
+    planned, drawn = o["planner"] != "none", "selects cells by the values that it draws in them"
+    cuts = k != "none" and not (k.isdecimal() and int(k) >= values)
+    found = {
+        "decode = sample": ("takes the most probable value of each cell", o["decode"] == "argmax"),
+        "temperature = 1": (f"divides log p by {o['temperature']}", str(o["temperature"]) != "1"),
+        "top_k = none": (f"{most} (`top_k = {k}`)", cuts),
+        "top_p = none": (f"{most} (`top_p = {p}`)", p not in ("none", "1")),
+        "planner = none": (drawn, planned),
+        "confidence = margin": (drawn, not planned and _looks_at_draws(o)),
+        "remask = none": ("hides settled cells again", o["remask"] != "none"),
+    }
+    return {f"`{option}`": why for option, (why, holds) in found.items() if holds}
+
+
 def _looks_at_draws(o: Mapping[str, object]) -> bool:
-    by_confidence = o["order"] == "confidence" or o["schedule"] == "threshold"
-    return by_confidence and o["confidence"] == "probability" and known_number(o["steps"]) != 1  # type: ignore[arg-type]
+    by_confidence = o["order"] == "confidence" or _word(o["schedule"]) == "threshold"
+    alone = str(o["steps"]) == "1" or known_number(o["steps"]) == 1
+    return by_confidence and o["confidence"] == "probability" and not alone
 
 
 def check_start(s: tree.Start, model: Model, scope: Scope, first: bool) -> Start | None:

@@ -112,9 +112,9 @@ def _decodes(sampler: ir.Sampler) -> bool:
 
 def _with_oracle(truth: Any, params: ParamsLike, sampler: ir.Sampler, model: Model) -> Array:
     """Return the distribution of the same decoder with the exact conditionals of the truth."""
-    if ir.start_of(sampler.body) is not None:
+    if (start := ir.start_of(sampler.body)) is not None:
         message = f"sampler `{sampler.name}` runs updates behind its decode: the truth's own are others"
-        raise fail("E507", message, sampler.span, help="name the decoder that it starts from")
+        raise fail("E507", message, sampler.span, help=f"name `{start.name}`, from which it starts")
     lowered = bound_once(truth.lowered, None, "the exact denoiser")
     with jax.enable_x64(True):
         what, bound = f"the exact denoiser of `{sampler.name}`", model.lowered.bound

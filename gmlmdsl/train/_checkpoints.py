@@ -236,7 +236,7 @@ def run_identity(
     """
     parts: dict[str, object] = {**stated, **{k: v for k, v in vars(t).items() if k not in ELSEWHERE}, "seed": int(seed)}
     parts["batch_size"] = batches.size
-    parts["optimizer"] = _rule(optimizer, state)
+    parts["optimizer"] = hash_of_computation(lambda w, s: optimizer.update(w, s, w), state.network, state.optimizer)
     parts["x, given or weights"] = hash_of_arrays([batches.rows.codes, *batches.rows.given, batches.weights])
     parts["validation"] = None if check is None else hash_of_arrays([check.rows.codes, *check.rows.given])
     parts["evaluate_every"] = None if check is None else measured_every(t)
@@ -252,8 +252,3 @@ def run_identity(
     shapes = [f"{jax.tree_util.keystr(p)} {x.shape} {x.dtype}" for p, x in jax.tree_util.tree_flatten_with_path(state.network)[0]]
     parts["first weights"] = hash_of_arrays(jax.tree.leaves(state.network)) + hash_of_text(" ".join(shapes))
     return as_identity(parts)
-
-
-def _rule(optimizer: Any, state: PyTree) -> str:
-    """Return the hash of an optimiser's computation, see `hash_of_computation`."""
-    return hash_of_computation(lambda w, s: optimizer.update(w, s, w), state.network, state.optimizer)

@@ -10,6 +10,7 @@ from oracle import Oracle
 
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import Source
+from gmlmdsl.explain import explain
 from gmlmdsl.graph import bind, lower_model
 from gmlmdsl.plan import lint_sizes
 from gmlmdsl.plan._model_lints import contrast_table
@@ -301,6 +302,46 @@ def test_a_decoder_that_settles_several_cells_of_a_joint_distribution_is_noted()
         assert [w.code for w in gm.parse(text.replace("{}", call)).model().warnings] == wanted
 
 
+WHERE = "index t = range(4)\nmodel m {\n  var x[i in t] : range(3)\n  factor 0.3 * x[0]\n"
+WHERE += "  factor if x[i] == x[i + 1] then 0.9 else 0.2 * x[i] for i in t if i < 3\n}\nsampler s = "
+LONE = "refinement(steps = cells, schedule = linear, decode = sample"
+
+
+@pytest.mark.parametrize(
+    ("call", "follows"),
+    [
+        ("random_order()", True),
+        ("random_order(temperature = 0.3)", False),
+        ("random_order(temperature = 1.0, top_p = 1)", True),
+        ("random_order(top_k = 1)", False),
+        ("random_order(top_k = 2)", False),
+        ("random_order(top_k = 3)", True),
+        ("random_order(top_p = 0.6)", False),
+        ("refinement(steps = cells, schedule = linear)", False),
+        (f"{LONE}, confidence = entropy)", True),
+        (f"{LONE}, confidence = probability)", False),
+        (f"{LONE}, confidence = margin, temperature = 2)", False),
+        (f"{LONE}, order = left_to_right, top_k = 5)", True),
+        (f"{LONE}, order = left_to_right, top_k = 2)", False),
+        (f"{LONE}, planner = self)", False),
+        (f"{LONE}, remask = random, eta = 0.5)", False),
+        (f"{LONE}, remask = stutter)", False),
+        ("refinement(steps = cells, schedule = easy_first, decode = sample)", True),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")
+def test_one_cell_in_each_pass_is_said_to_be_a_draw_from_p_where_it_is(call: str, follows: bool):
+    """Beside the exact law; warnings and explanations agree with it."""
+    model = gm.parse(WHERE + call).model()
+    law = gm.theory.output_law(model, {}, sampler="s")
+    assert (law.total_variation < 1e-9) == follows
+    assert bool({"W826", "W828"} & {w.code for w in model.warnings}) != follows
+    bound, _, _ = lowered_of(WHERE + call)
+    said = " ".join(explain(bound.program, bound, sampler="s").split())
+    assert ("is a draw from p" in said) == follows
+    assert ("draws need not follow p" in said) != follows
+
+
 RING = """
 model ring {
   var x[i in range(5)] : spin
@@ -318,7 +359,7 @@ def test_a_decoder_that_is_noted_comes_with_its_path_divergence() -> None:
         "random_order(schedule = counts([2, 2, 1]))": "; path divergence 0.307 nats",
         "random_order(schedule = counts([1, 4]))": "; path divergence 0.344 nats",
         "random_order(schedule = counts([1, 2, 2]))": "; path divergence 0.106 nats",
-        "refinement(schedule = counts([2, 2, 1]), decode = sample, confidence = margin)": "do not follow p",
+        "refinement(schedule = counts([2, 2, 1]), decode = sample, confidence = margin)": "need not follow p",
     }
     for call, words in calls.items():
         (note,) = gm.parse(RING + f"sampler s = {call}").model().warnings
@@ -326,7 +367,7 @@ def test_a_decoder_that_is_noted_comes_with_its_path_divergence() -> None:
     for change in (("0.8 *", "J *"), ("range(5)", "range(11)")):
         text = RING.replace("latent", "param J\n  latent").replace(*change) if "J" in change[1] else RING.replace(*change)
         notes = gm.parse(text + "sampler s = random_order(steps = 2)").model().warnings
-        assert [n.message[-15:] for n in notes if n.code == "W828"] == ["do not follow p"]
+        assert [n.message[-17:] for n in notes if n.code == "W828"] == ["need not follow p"]
 
 
 def test_the_divergence_of_a_decoder_from_the_left_is_that_of_its_law() -> None:

@@ -115,6 +115,38 @@ def test_rows_that_end_early_have_paths_and_drawn_bounds(loose: Any):
     assert abs(np.mean(every) + drawn.values[0]) < 5 * np.hypot(drawn.standard_error[0], np.std(every) / np.sqrt(10))
 
 
+def test_bits_per_cell_are_those_of_all_cells_of_rows_of_two_lengths(loose: Any, standard_promotion: None):
+    """Of a sampler with one path: beside log p of each pass by predictions; one row alone, and its error of equal lengths."""
+    rows = np.array([[0, 1, 2, 2], [2, 2, 0, -1], [1, 0, 2, 0], [0, 0, 1, -1], [2, 1, 1, 2]])
+    fit = loose.fit(rows[::2], "of_left", max_steps=1, progress=False)
+    log_p = np.zeros(len(rows))
+    for first, end in ((0, 1), (1, N)):
+        hidden = np.arange(N) >= first
+        law = loose.predict(fit.params, rows, hidden, missing=-1)
+        own = np.take_along_axis(law, np.maximum(rows, 0)[..., None], axis=2)[..., 0]
+        log_p += np.where(rows >= 0, own, 0.0)[:, first:end].sum(axis=1)
+    bits, cells = -log_p / np.log(2), (rows >= 0).sum(axis=1)
+    found = fit.bits_per_cell(rows, sampler="left", missing=-1)
+    assert found == pytest.approx(bits.sum() / cells.sum(), rel=1e-5)
+    whole = fit.bits_per_cell(rows[::2], sampler="left")
+    each = bits[::2] / N
+    assert whole == pytest.approx(each.mean(), rel=1e-5)
+    assert whole.standard_error == pytest.approx(each.std(ddof=1) / np.sqrt(3), rel=1e-5)
+    alone = fit.bits_per_cell(rows[1:2], sampler="left", missing=-1)
+    assert alone == pytest.approx(bits[1] / 3, rel=1e-5)
+    assert np.isnan(alone.standard_error)
+
+
+@pytest.mark.parametrize("sampler", ["one", "three"])
+def test_the_standard_error_of_a_bound_is_the_spread_of_bounds(loose: Any, sampler: str):
+    """Of 300 equal rows, each with its own draws. The spread of n normal bounds has a relative error of 1 / sqrt(2 (n - 1))."""
+    rows = [[0, 1, 2, -1]] * 300
+    found = loose.log_prob_bound(loose.init_params(), rows, sampler=sampler, missing=-1, draws=200, seed=3)
+    assert not found.exact
+    ratio = found.values.std(ddof=1) / np.sqrt((found.standard_error**2).mean())
+    assert abs(ratio - 1) < 4 / np.sqrt(2 * 299)
+
+
 def test_counts_that_do_not_sum_to_the_cells_are_refused():
     text = "network net = mlp(layers = 1, width = 4)\nmodel m { var x[i in range(4)] : bit\n conditional x ~ net() }\n"
     text += "input plan[passes] : int\nsampler s = refinement(schedule = plan, decode = sample)\nmask k = visits(s)\n"
@@ -122,3 +154,18 @@ def test_counts_that_do_not_sum_to_the_cells_are_refused():
     with pytest.raises(gm.GmlmError, match="settles 1, 2 cells, and there are 4") as caught:
         model.loss(model.init_params(), [[0, 1, 0, 1]], "k")
     assert caught.value.codes == ("E409",)
+
+
+def test_counts_in_a_joint_model_are_refused_at_the_first_use_and_a_start_is_named():
+    text = "model m { var x[i in range(4)] : bit factor 0.3 * x[0] }\nsampler one = random_order()\n"
+    text += "sampler s = random_order(schedule = counts([1, 2, 3]))\n"
+    text += "sampler more { start from one  update x[i] for i in range(4) }\n"
+    model = gm.parse(text).model()
+    for use in (
+        lambda: model.sample({}, "s", draws=1, chains=1),
+        lambda: model.log_prob_bound({}, [[0, 1, 0, 1]], sampler="s"),
+    ):
+        with pytest.raises(gm.GmlmError, match="E409.*settles 1, 2, 3 cells, and there are 4"):
+            use()
+    with pytest.raises(gm.GmlmError, match="name `one`, from which it starts"):
+        model.log_prob_bound({}, [[0, 1, 0, 1]], sampler="more")
