@@ -16,8 +16,8 @@ import numpy as np
 from .. import derive
 from .._diagnostics import GmlmError, fail, listed
 from .._types import AnyArray, Clamp
-from ..data import clamped_cells
-from ..graph import FactorGraph, FactorGroup
+from ..data import Data, clamped_cells
+from ..graph import FactorGraph, FactorGroup, grouped
 from ..plan import BUDGET, Budget, Elimination, plan_elimination, verify_held, with_forced
 from . import limits
 from ._host_elimination import FactorTable, HostElimination, factor_tables, seconds_of, table_entries
@@ -39,7 +39,7 @@ def _recent(cache: OrderedDict[bytes, T], known: Array, make: Callable[[], T]) -
     return cache[key]
 
 
-CLAMPED = "the clamped values of"  # the words before the names of known cells in messages
+OF_CLAMP = "the clamped values of"  # the words before the names of known cells in messages
 
 
 class Contractions:
@@ -189,7 +189,7 @@ class Contractions:
         """Return which cells are clamped, and their values, with those that follow."""
         return self.with_following(*clamped_cells(self.graph, clamp), params)
 
-    def with_following(self, held: Array, codes: Array, params: Params, where: str = CLAMPED) -> tuple[Array, Array]:
+    def with_following(self, held: Array, codes: Array, params: Params, where: str = OF_CLAMP) -> tuple[Array, Array]:
         """Return which cells are known, and their values.
 
         Cells whose values follow from these and from requirements are added if the contraction of
@@ -209,6 +209,25 @@ class Contractions:
             return held, codes
         known = {name: np.asarray(a, float) for name, a in params.items() if not is_traced(a)}
         return forced_cells(self.graph, held, codes, known, where)
+
+    def known_of_rows(self, params: Params, x: Data) -> tuple[Array, Array, list[tuple[Array, Array]]]:
+        """Return which cells of each row are known, their codes, and the rows by known cells.
+
+        Cells whose values follow are known too if the rows are few, see `with_following`. No row
+        knows the last cells of the graph, which are the partial sums.
+
+        Args:
+            params: parameters.
+            x: the rows.
+        """
+        codes = np.pad(x.codes, ((0, self.graph.n_cells - len(x.codes)), (0, 0)), constant_values=-1)
+        known = codes >= 0
+        if self.graph.row_cell is not None:
+            known[self.graph.row_cell] = False  # The row cell is not summed out.
+        codes = np.maximum(codes, 0).astype(np.int32)
+        for r in range(codes.shape[1] * (codes.shape[1] <= limits.MOST_HOST_ROWS)):
+            known[:, r], codes[:, r] = self.with_following(known[:, r], codes[:, r], params, f"row {r} of x at")
+        return known, codes, list(grouped(known.T))
 
     def affordable(self, what: str) -> derive.Contraction | None:
         """Return the contraction of all cells, or None if its cost or its tables are too large."""
@@ -233,7 +252,7 @@ class Contractions:
         return known.tobytes() in self._plans and self.plan(known, "").flops <= most
 
 
-def forced_cells(graph: FactorGraph, held: Array, codes: Array, params: Mapping[str, Array], where: str = CLAMPED) -> tuple[Array, Array]:
+def forced_cells(graph: FactorGraph, held: Array, codes: Array, params: Mapping[str, Array], where: str = OF_CLAMP) -> tuple[Array, Array]:
     """Return known cells with those whose values follow from them, see `with_forced`.
 
     Raises:
@@ -269,7 +288,7 @@ def verify_possible(value: Array, held: Array) -> None:
         raise impossible(held)
 
 
-def contradiction(graph: FactorGraph, held: Array, possible: Callable[[Array], bool | None], where: str = CLAMPED) -> GmlmError:
+def contradiction(graph: FactorGraph, held: Array, possible: Callable[[Array], bool | None], where: str = OF_CLAMP) -> GmlmError:
     """Return E512 that names known cells of which none can be left out, if the others are possible.
 
     The cells are sought by halves, from the first to the last and from the last to the first. The
@@ -318,8 +337,7 @@ def _with(known: Array, cells: Array) -> Array:
 
 def impossible(held: Array) -> GmlmError:
     """Return E512 for a model without a configuration that agrees with the clamped cells."""
-    message = "no configuration has a positive, finite probability at these parameters"
-    cure = "pass finite parameters"
+    message, cure = "no configuration has a positive, finite probability at these parameters", "pass finite parameters"
     if held.any():
         message = "no configuration agrees with the clamped cells: together they have probability zero"
         cure = "clamp fewer cells, or other values"

@@ -303,7 +303,7 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
         codes = jnp.pad(x.codes, ((0, more), (0, 0)), constant_values=-1)
         found = traced_marginals(kept, device, params, np.pad(~x.lacks[0], (0, more)), codes)
         return by_variable(graph, jnp.where(x.is_invalid, jnp.nan, found), lead)
-    known, here, patterns = _known_of_rows(kept, params, x)
+    known, here, patterns = kept.known_of_rows(params, x)
     if is_traced(params):
         parts = [(rows, traced_marginals(kept, device, params, pattern, here[:, rows])) for pattern, rows in patterns]
         return by_variable(graph, placed(here.shape[1], parts, (graph.n_random, device.most_values)), lead)
@@ -323,28 +323,6 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
         _verify_digits(graph, device, params, here[:, rows], c, found, pattern)
         full[..., rows] = with_known(graph, np.asarray(c.free), here[:, rows], table, pattern)
     return by_variable(graph, full, lead)
-
-
-def _known_of_rows(kept: Contractions, params: Params, x: Data) -> tuple[Array, Array, list[tuple[Array, Array]]]:
-    """Return which cells of each row are known, their codes, and the rows by known cells.
-
-    Cells whose values follow are known too if the rows are few, see `Contractions.with_following`.
-
-    Args:
-        kept: the contractions of the model. The last cells of its graph are the partial sums, which
-            no row knows.
-        params: parameters.
-        x: the rows.
-    """
-    graph = kept.graph
-    codes = np.pad(x.codes, ((0, graph.n_cells - len(x.codes)), (0, 0)), constant_values=-1)
-    known = codes >= 0
-    if graph.row_cell is not None:
-        known[graph.row_cell] = False  # The row cell is not summed out.
-    codes = np.maximum(codes, 0).astype(np.int32)
-    for r in range(codes.shape[1] * (codes.shape[1] <= limits.MOST_HOST_ROWS)):
-        known[:, r], codes[:, r] = kept.with_following(known[:, r], codes[:, r], params, f"row {r} of x at")
-    return known, codes, list(grouped(known.T))
 
 
 def _rows_on_host(
@@ -542,7 +520,7 @@ def modes_of_rows(kept: Contractions, device: derive.Graph, params: Params, x: D
     Raises:
         GmlmError: E601 with the cost; E512 for a row whose known cells are impossible together.
     """
-    graph, (known, here, patterns) = kept.graph, _known_of_rows(kept, params, x)
+    graph, (known, here, patterns) = kept.graph, kept.known_of_rows(params, x)
     found, values = here.copy(), np.zeros(here.shape[1], derive.float_type())
     for pattern, rows in patterns:
         part = _mode_on_host(kept, device, params, pattern, here[:, rows], rows)

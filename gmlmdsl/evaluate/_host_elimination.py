@@ -176,7 +176,7 @@ class HostElimination:
         Args:
             codes: the values of the other cells, shape (cells, rows).
         """
-        done = [_Pass(self, row, lambda table: table.max(axis=0)) for row in codes.T]
+        done = [_Pass(self, row, _maximum) for row in codes.T]
         return _sums(done), np.stack([one.mode() for one in done], axis=1)
 
 
@@ -350,3 +350,8 @@ def _consumed(table: Array) -> Array:
     np.exp(table, out=table)
     with np.errstate(divide="ignore"):
         return np.log(table.sum(axis=0)) + top
+
+
+def _maximum(table: Array) -> Array:
+    """Return the maximum over the first axis."""
+    return table.max(axis=0)

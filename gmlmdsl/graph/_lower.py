@@ -147,12 +147,8 @@ class Lowering:
         return tuple(found)
 
     def applied(self, node: Apply) -> Node:
-        """Return an operation; the logarithm of an entry is an entry of a table of logarithms.
-
-        Float32 has the logarithms of all entries, but not the entries below 1e-38.
-        """
-        match node:
-            # The checks of values name an entry that is negative.
+        """Return an operation; the logarithm of an entry is an entry of a table of logarithms."""
+        match node:  # Float32 has these logarithms, but no entry below 1e-38. Checks name negative ones.
             case Apply("log", (Gather("", k) as entry,)) if k not in self._given and (self.tables[k] >= 0).all():
                 if f"log {k}" not in self._tables:
                     self._tables[f"log {k}"] = len(self.tables)
