@@ -476,7 +476,7 @@ def test_a_curve_counts_the_passes_of_each_decoder(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"samplers": ["gibbs"]}, "`gibbs` is no decoder"),
+        ({"samplers": ["gibbs"]}, "`gibbs` is not a decoder"),
         ({"samplers": []}, "must each have at least one entry"),
         ({"passes": []}, "must each have at least one entry"),
         ({"passes": "two"}, "whole number"),
