@@ -13,6 +13,7 @@ from ..program import NOISES, forms
 from ..syntax import FILE_WORDS, MODEL_WORDS, tree, words_after
 from ._document import Document
 from ._names import Declaration
+from ._outline import STRING
 
 # The keywords that begin a statement, by the braces around it; "" is the file.
 BEGIN = {
@@ -25,11 +26,11 @@ BEGUN = frozenset[str]().union(*BEGIN.values())
 NESTED = {"cycle": "sampler", "repeat": "sampler", "temper": "sampler", "mixture": "sampler"}
 CELLS = ("var", "latent", "given")
 ABOUT_MODELS = ("mask", "sampler", "verifier", "value")
-# The kinds of names that no expression takes; no statement about a model takes the last two either.
+# The kinds of names that no expression takes; no argument of a mask takes the last two either.
 NO_TERMS = ("model", "network", "domain", *ABOUT_MODELS, "param", "let")
 FINITE = ("range", "letters", "labels", "vocabulary", "spin", "bit")
 # A string, or what opens a string or a comment that the line does not end.
-QUOTED = re.compile(r'"[^"\\\n]*(?:\\[^\n][^"\\\n]*)*"|([#"])[^\n]*')
+QUOTED = re.compile(rf'{STRING}|([#"])[^\n]*')
 MOST_LOOKED_AT = 2000  # characters before the place, for the call around it
 OPENS = re.compile(r"\b(model|mask|sampler|mixture|cycle|repeat|temper|choose|each|update)\b")
 ROOMS = ("graph", "network", "sampler", "verifier", "value")
@@ -109,11 +110,9 @@ def _inside(before: str, line: str, names: Mapping[str, Declaration]) -> Iterato
         yield from (Completion(word, "word") for word in NOISES)
         return
     called = call_around(before)
-    if called:
-        yield from _options(called, line)
-    statement = STATEMENT.split(re.sub(r"\w*$", "", before))[-1]
-    words, rules = words_after(statement) or ((), ("atom",))
-    about = statement.startswith(ABOUT_MODELS)
+    yield from _options(called, line)
+    words, rules = words_after(STATEMENT.split(re.sub(r"\w*$", "", before))[-1]) or ((), ("atom",))
+    about = any(f.name == called and f.room in ABOUT_MODELS for f in forms.FORMS)
     if "atom" in rules:  # an expression
         yield from (d for d in _declared(names) if d.kind not in NO_TERMS[: None if about else -2])
         yield from _forms("function")

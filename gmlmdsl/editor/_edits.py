@@ -77,7 +77,7 @@ def rename(document: Document, offset: int, new: str, others: Sequence[Document]
         path = declaration.span.source.path
         raise fail("E507", f"`{declaration.name}` is declared in {path}", help="open the folder of that file and of all that import it")
     if not NAME.fullmatch(new) or new in RESERVED:
-        help = "a name has letters, digits and `_`, neither begins with a digit nor is an operator"
+        help = "a name has letters, digits and `_`, begins with no digit and is not an operator"
         raise fail("E507", f"`{new}` is not a name", help=help)
     for text in (document, *(d for d in others if new in d.text)):
         names = [text.names.visible_at(s.start, text.parsed) for s in uses([text], declaration)]

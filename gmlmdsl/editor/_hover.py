@@ -34,7 +34,7 @@ def hover(document: Document, offset: int) -> tuple[str, Span] | None:
 
 
 def _of_word(document: Document, at: re.Match[str]) -> list[str]:
-    """Return the meanings of a word that is no declared name."""
+    """Return the meanings of a word that is not a declared name."""
     word, before = at.group(), document.text[: at.start()]
     if before.endswith("."):
         return [f"**{word}: a part of a graph**\n\n{does}" for part, does in parts_of_graphs().items() if part == word]

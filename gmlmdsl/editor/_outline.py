@@ -30,7 +30,8 @@ WORD_KINDS = {
 }
 LEGEND = (*dict.fromkeys(WORD_KINDS.values()), "keyword", "number", "string", "comment", "decorator")
 SIZED = ("var", "latent", "given", "param")
-WORDS = re.compile(r"#[^\n]*|\"(?:\\.|[^\"\\\n])*\"|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|[A-Za-z_]\w*")
+STRING = r'"(?:\\.|[^"\\\n])*"'  # the pattern of a text between quotation marks
+WORDS = re.compile(rf"#[^\n]*|{STRING}|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)

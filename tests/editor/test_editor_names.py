@@ -110,6 +110,7 @@ sampler walk { update x[K] where K ~ one }
         ("mask k for i", {"ising"}, {"if"}),
         ("# fac", set(), {"factor"}),
         ("mask two = subsets(", {"x", "site", "sum"}, {"h", "one", "walk", "ising"}),
+        ("mask two sees x {\n  choose exp(h[0] * ", {"h", "x", "n"}, {"one", "walk"}),
         ("mask two = mi", {"mixture"}, {"min"}),
         ("sampler t { update x[K] where K ~ mi", {"mixture"}, {"min"}),
         ('domain d = letters("(")\nma', {"mask"}, {"max"}),
